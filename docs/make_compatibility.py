@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ronda.server.api import approvals, runs, sessions
-from ronda.server.doors.responses import stored, websocket
+from ronda.server.doors.responses import stored_responses, websocket
 from ronda.server.routes import ROUTES
 from ronda.wire.anthropic import blocks, declarations, fields
 from ronda.wire.app_stream import parameters
@@ -42,7 +42,7 @@ TABLES: dict[str, dict[str, Table]] = {
         "Items of `input`, by type": items.FIELDS,
         "Items of `tools`, by type": response_tools.FIELDS,
         "POST /v1/responses/compact": compaction.FIELDS,
-        **stored.FIELDS,
+        **stored_responses.FIELDS,
         "Messages of the WebSocket at /v1/responses": websocket.FIELDS,
     },
     "Anthropic Messages": {

@@ -33,7 +33,7 @@ from ronda.mistralrs import (
     WebSearchUserLocation,
     Which,
 )
-from ronda.mistralrs.request import mended
+from ronda.mistralrs.request import repair_messages
 from ronda.mistralrs.which import WhichModel
 from ronda.providers.local.files import default_path
 from ronda.wire.openai_chat.messages import read_messages
@@ -205,18 +205,18 @@ def test_a_result_without_an_id_is_paired_with_its_call() -> None:
         {"role": "assistant", "content": '{"name": "add", "parameters": {"a": 2, "b": 3}}'},
         {"role": "tool", "content": "5"},
     ]
-    assert read_messages({"messages": json_of(mended(history))}) == (
+    assert read_messages({"messages": json_of(repair_messages(history))}) == (
         user("Add 2 and 3."),
         AssistantTurn((ToolCall("call_1", "add", '{"a":2,"b":3}'),), "tool_calls"),
         ToolTurn((ToolResult("call_1", "5"),)),
     )
     lone = [{"role": "assistant", "content": "I add."}, {"role": "tool", "content": "5"}]
-    assert mended(lone)[1] == {"role": "user", "content": "5"}
+    assert repair_messages(lone)[1] == {"role": "user", "content": "5"}
     paired: list[dict[str, Any]] = [
         {"role": "assistant", "tool_calls": [{"id": "x"}]},
         {"role": "tool", "content": "5", "tool_call_id": "x"},
     ]
-    assert mended(paired) == paired
+    assert repair_messages(paired) == paired
 
 
 def json_of(value: Any) -> Any:

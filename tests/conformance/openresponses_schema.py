@@ -25,7 +25,7 @@ from ronda.core.plan import Plan, ToolSpec
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, UpstreamError
 from ronda.wire.openai_responses.client import Reader, read_plain
-from ronda.wire.openai_responses.resource import Kept
+from ronda.wire.openai_responses.resource import StoredOptions
 from ronda.wire.openai_responses.server_answer import ResponseAnswer
 from ronda.wire.openai_responses.server_request import read_request
 from ronda.wire.sse import SseReader
@@ -163,7 +163,7 @@ def _said_again(exchange: Exchange, schemas: OpenResponses) -> None:
     finished = _recorded(exchange)
     names = {call.name for call in finished.turn.calls}
     plan = Plan("recorded", tools=tuple([ToolSpec(name, kind="caller") for name in names]), stream=True)
-    kept = Kept(model="recorded")
+    kept = StoredOptions(model="recorded")
     start = RunStarted("run_0123456789ab", plan, (user("go"),), 1.0, about=kept.about)
     reason = {"length": "length", "content_filter": "content_filter"}.get(
         finished.turn.stop, "tool_calls" if names else "stop"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ronda.core.arguments import Recovered, canonical, recover
+from ronda.core.arguments import RecoveredArguments, canonical, recover
 
 PARIS = {"city": "Paris", "days": [1, 2]}
 WRITTEN = '{"city":"Paris","days":[1,2]}'
@@ -18,7 +18,7 @@ WRITTEN = '{"city":"Paris","days":[1,2]}'
 
 @pytest.mark.parametrize("text", ['{"city": "Paris", "days": [1, 2]}', ' {"days":[1,2],\n"city":"Paris"}\n'])
 def test_a_json_object_keeps_the_text_the_model_wrote(text: str) -> None:
-    assert recover(text) == Recovered(PARIS, text, ())
+    assert recover(text) == RecoveredArguments(PARIS, text, ())
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,14 @@ def test_a_json_object_keeps_the_text_the_model_wrote(text: str) -> None:
     ],
 )
 def test_a_markdown_fence_is_taken_off_with_the_talk_around_it(text: str) -> None:
-    assert recover(text) == Recovered(PARIS, WRITTEN, ("fence",))
+    assert recover(text) == RecoveredArguments(PARIS, WRITTEN, ("fence",))
 
 
 def test_backticks_inside_the_arguments_do_not_end_the_fence() -> None:
     value = {"code": "```py\nprint({})\n```"}
     text = f"```json\n{json.dumps(value)}\n```"
 
-    assert recover(text) == Recovered(value, canonical(value).decode(), ("fence",))
+    assert recover(text) == RecoveredArguments(value, canonical(value).decode(), ("fence",))
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_backticks_inside_the_arguments_do_not_end_the_fence() -> None:
     ],
 )
 def test_the_first_object_is_found_in_the_talk_around_it(text: str) -> None:
-    assert recover(text) == Recovered(PARIS, WRITTEN, ("balanced",))
+    assert recover(text) == RecoveredArguments(PARIS, WRITTEN, ("balanced",))
 
 
 def test_braces_quotes_and_backslashes_in_strings_do_not_end_the_object() -> None:
     value = {"a": '}"{', "b": "\\", "c}": {"d": "\\}"}}
 
-    assert recover(f"so: {json.dumps(value)}!") == Recovered(value, canonical(value).decode(), ("balanced",))
+    assert recover(f"so: {json.dumps(value)}!") == RecoveredArguments(value, canonical(value).decode(), ("balanced",))
 
 
 @pytest.mark.parametrize(
@@ -77,18 +77,18 @@ def test_braces_quotes_and_backslashes_in_strings_do_not_end_the_object() -> Non
     ],
 )
 def test_commas_before_a_closing_bracket_are_dropped(text: str) -> None:
-    assert recover(text) == Recovered(PARIS, WRITTEN, ("trailing_comma",))
+    assert recover(text) == RecoveredArguments(PARIS, WRITTEN, ("trailing_comma",))
 
 
 def test_commas_inside_strings_stay() -> None:
-    assert recover('{"a": ",}", "b": "x,]",}') == Recovered(
+    assert recover('{"a": ",}", "b": "x,]",}') == RecoveredArguments(
         {"a": ",}", "b": "x,]"}, '{"a":",}","b":"x,]"}', ("trailing_comma",)
     )
 
 
 @pytest.mark.parametrize("text", [json.dumps(WRITTEN), f"  {json.dumps(WRITTEN)} ", json.dumps(json.dumps(WRITTEN))])
 def test_an_object_encoded_as_a_string_is_unwrapped(text: str) -> None:
-    assert recover(text) == Recovered(PARIS, WRITTEN, ("double_encoded",))
+    assert recover(text) == RecoveredArguments(PARIS, WRITTEN, ("double_encoded",))
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ def test_an_object_encoded_as_a_string_is_unwrapped(text: str) -> None:
     ],
 )
 def test_repairs_combine_and_each_is_named_in_the_order_it_was_made(text: str, repairs: tuple[str, ...]) -> None:
-    assert recover(text) == Recovered(PARIS, WRITTEN, repairs)
+    assert recover(text) == RecoveredArguments(PARIS, WRITTEN, repairs)
 
 
 def test_the_last_of_two_equal_keys_wins() -> None:
-    assert recover('{"a": 1, "a": 2}') == Recovered({"a": 2}, '{"a": 1, "a": 2}', ())
+    assert recover('{"a": 1, "a": 2}') == RecoveredArguments({"a": 2}, '{"a": 1, "a": 2}', ())
 
 
 # ---- what has no reading ---------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ talk = st.text(st.characters(codec="utf-8", exclude_characters='{}[]"`'), max_si
 def test_a_valid_object_is_never_changed(value: dict[str, Any], indent: int | None) -> None:
     text = json.dumps(value, indent=indent)
 
-    assert recover(text) == Recovered(value, text, ())
+    assert recover(text) == RecoveredArguments(value, text, ())
 
 
 @given(objects, indents, talk, talk, st.sampled_from(["```json\n", "```", "```\n"]))
@@ -194,24 +194,28 @@ def test_a_fenced_object_is_recovered_whole(
 ) -> None:
     text = f"{before}{fence}{json.dumps(value, indent=indent)}\n```{after}"
 
-    assert recover(text) == Recovered(value, canonical(value).decode(), ("fence",))
+    assert recover(text) == RecoveredArguments(value, canonical(value).decode(), ("fence",))
 
 
 @given(objects, talk.filter(str.strip), talk)
 def test_an_object_in_the_middle_of_talk_is_recovered_whole(value: dict[str, Any], before: str, after: str) -> None:
-    assert recover(f"{before}:{json.dumps(value)}{after}") == Recovered(value, canonical(value).decode(), ("balanced",))
+    assert recover(f"{before}:{json.dumps(value)}{after}") == RecoveredArguments(
+        value, canonical(value).decode(), ("balanced",)
+    )
 
 
 @given(objects.filter(bool), st.sampled_from([",}", ", }", ",\n}"]))
 def test_an_object_with_a_trailing_comma_is_recovered_whole(value: dict[str, Any], ending: str) -> None:
     text = json.dumps(value)[:-1] + ending
 
-    assert recover(text) == Recovered(value, canonical(value).decode(), ("trailing_comma",))
+    assert recover(text) == RecoveredArguments(value, canonical(value).decode(), ("trailing_comma",))
 
 
 @given(objects)
 def test_an_object_encoded_twice_is_recovered_whole(value: dict[str, Any]) -> None:
-    assert recover(json.dumps(json.dumps(value))) == Recovered(value, canonical(value).decode(), ("double_encoded",))
+    assert recover(json.dumps(json.dumps(value))) == RecoveredArguments(
+        value, canonical(value).decode(), ("double_encoded",)
+    )
 
 
 @given(objects, indents, st.data())
@@ -227,7 +231,7 @@ def test_no_text_makes_it_raise_and_every_result_is_an_object(text: str) -> None
     found = recover(text)
 
     assert found is None or (
-        isinstance(found.value, dict) and recover(found.text) == Recovered(found.value, found.text, ())
+        isinstance(found.value, dict) and recover(found.text) == RecoveredArguments(found.value, found.text, ())
     )
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from ronda.core.actions import Compact
-from ronda.core.context import SUMMARY, compacted, cut, dropped, estimate, groups, leading, summary_turn
+from ronda.core.context import SUMMARY, compact, cut, dropped_turns, estimate, groups, leading, summary_turn
 from ronda.core.parts import (
     AssistantTurn,
     File,
@@ -83,8 +83,8 @@ def test_the_oldest_goes_first_and_no_more_than_has_to() -> None:
 def test_in_a_tool_loop_the_question_stays_and_old_rounds_go() -> None:
     turns: list[Turn] = [user("the question"), asks("1"), gets("1"), asks("2"), gets("2"), asks("3"), gets("3")]
     assert cut(turns, 0, 0, 300) == Compact(5, (0,))
-    assert compacted(turns, 0, 5, (0,), "sum") == [summary_turn("sum"), turns[0], turns[5], turns[6]]
-    assert dropped(turns, 0, 5, (0,)) == tuple(turns[1:5])
+    assert compact(turns, 0, 5, (0,), "sum") == [summary_turn("sum"), turns[0], turns[5], turns[6]]
+    assert dropped_turns(turns, 0, 5, (0,)) == tuple(turns[1:5])
 
 
 def test_an_answer_goes_with_its_question_and_the_next_question_keeps_its_own() -> None:
@@ -110,9 +110,9 @@ def test_what_is_all_instructions_is_never_cut() -> None:
 def test_an_earlier_summary_is_part_of_the_next() -> None:
     turns: list[Turn] = [SystemTurn("s"), summary_turn("User asked: about Egypt"), user("and Greece?"), user("now?")]
     assert cut(turns, 1, 2, 20) == Compact(3)
-    gone = dropped(turns, 1, 3, ())
+    gone = dropped_turns(turns, 1, 3, ())
     assert excerpt(gone, 1000) == "User asked: about Egypt\nUser asked: and Greece?"
-    assert compacted(turns, 1, 3, (), "both") == [turns[0], summary_turn("both"), turns[3]]
+    assert compact(turns, 1, 3, (), "both") == [turns[0], summary_turn("both"), turns[3]]
 
 
 def test_an_excerpt_says_who_asked_what_and_which_tools_were_called() -> None:
@@ -181,8 +181,8 @@ def test_whatever_is_cut_is_whole_and_the_rest_is_in_order(turns: list[Turn], bu
     found = cut(turns, head, head, budget)
     if found is None:
         return
-    gone = dropped(turns, head, found.upto, found.kept)
-    left = compacted(turns, head, found.upto, found.kept, "")
+    gone = dropped_turns(turns, head, found.upto, found.kept)
+    left = compact(turns, head, found.upto, found.kept, "")
     assert gone
     assert len(gone) + len(left) == len(turns)
     assert not any(type(turn) is SystemTurn for turn in gone)

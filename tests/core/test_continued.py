@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolCall, ToolResult, ToolTurn, Turn, UserTurn, user
-from ronda.core.transcript import UnknownCall, continued, repair
+from ronda.core.transcript import UnknownCall, join_turns, repair
 
 BEFORE: tuple[Turn, ...] = (SystemTurn("be kind"), user("go"))
 IDS = ("a", "b", "c", "d")
@@ -41,7 +41,7 @@ def test_results_stand_behind_their_turn_in_the_order_the_model_asked(
     calls, ours, theirs = made
     new: list[Turn] = [ToolTurn(tuple(map(result, theirs)))] if theirs else []
 
-    found = continued((*BEFORE, asks(calls)), (*new, *words), tuple(map(result, ours)))
+    found = join_turns((*BEFORE, asks(calls)), (*new, *words), tuple(map(result, ours)))
 
     answered = tuple([result(id) for id in calls if id in ours or id in theirs])
     assert found == (*BEFORE, asks(calls), *((ToolTurn(answered),) if answered else ()), *words)
@@ -57,9 +57,9 @@ def test_it_makes_no_difference_how_the_caller_spreads_its_results(
     for id, place in zip(theirs, places, strict=False):
         spread.insert(place % (len(spread) + 1), ToolTurn((result(id),)))
 
-    together = continued((*BEFORE, asks(calls)), (ToolTurn(tuple(map(result, theirs))), *words), own)
+    together = join_turns((*BEFORE, asks(calls)), (ToolTurn(tuple(map(result, theirs))), *words), own)
 
-    assert continued((*BEFORE, asks(calls)), spread, own) == together
+    assert join_turns((*BEFORE, asks(calls)), spread, own) == together
 
 
 @given(halves(), WORDS)
@@ -68,7 +68,7 @@ def test_every_call_has_one_result_before_a_provider_sees_it(
 ) -> None:
     calls, ours, theirs = made
     found = repair(
-        continued((*BEFORE, asks(calls)), (ToolTurn(tuple(map(result, theirs))), *words), tuple(map(result, ours)))
+        join_turns((*BEFORE, asks(calls)), (ToolTurn(tuple(map(result, theirs))), *words), tuple(map(result, ours)))
     )
 
     turn = found[len(BEFORE) + 1]
@@ -88,22 +88,22 @@ def test_a_result_that_nobody_waits_for_is_named(
     new = (ToolTurn((*map(result, theirs), result(stray, "another"))),)
 
     with pytest.raises(UnknownCall) as refused:
-        continued((*BEFORE, asks(calls)), new, tuple(map(result, ours)))
+        join_turns((*BEFORE, asks(calls)), new, tuple(map(result, ours)))
 
     assert refused.value.call_id == stray
 
 
 @pytest.mark.parametrize("before", [(), BEFORE, (*BEFORE, AssistantTurn((Text("done"),)))])
 def test_what_waits_for_nothing_goes_on_as_it_is(before: tuple[Turn, ...]) -> None:
-    assert continued(before, [user("more")]) == (*before, user("more"))
+    assert join_turns(before, [user("more")]) == (*before, user("more"))
     with pytest.raises(UnknownCall):
-        continued(before, [ToolTurn((result("a"),))])
+        join_turns(before, [ToolTurn((result("a"),))])
 
 
 def test_behind_another_answer_results_are_of_that_ones_calls() -> None:
     later = (asks(("c",)), ToolTurn((result("c"),)))
 
-    assert continued((*BEFORE, asks(("a",))), (ToolTurn((result("a"),)), user("well"), *later)) == (
+    assert join_turns((*BEFORE, asks(("a",))), (ToolTurn((result("a"),)), user("well"), *later)) == (
         *BEFORE,
         asks(("a",)),
         ToolTurn((result("a"),)),
@@ -113,6 +113,6 @@ def test_behind_another_answer_results_are_of_that_ones_calls() -> None:
 
 
 def test_of_two_results_of_one_call_the_last_counts() -> None:
-    found = continued((*BEFORE, asks(("a",))), (ToolTurn((result("a", "first"), result("a", "second"))),))
+    found = join_turns((*BEFORE, asks(("a",))), (ToolTurn((result("a", "first"), result("a", "second"))),))
 
     assert found[-1] == ToolTurn((result("a", "second"),))

@@ -23,7 +23,7 @@ from tests.timeouts import soon
 from ronda.core.events import Event, Fact, ModelFinished, ModelStarted, RunStarted, ToolFinished, Warned
 from ronda.core.parts import AssistantTurn, Native, Text, ToolResult, user
 from ronda.core.plan import Plan, ToolSpec
-from ronda.journal import JournalConflict, Unfinished
+from ronda.journal import JournalConflict, UnfinishedRun
 from ronda.journal.sqlite import SqliteJournal
 from ronda.store import StoreError
 from ronda.testing.facts import every_fact, finish, start
@@ -193,7 +193,7 @@ async def test_a_run_that_could_not_be_kept_is_unfinished_once_it_is_released(pa
             await journal.barrier("a")
     assert await journal.unfinished() == []
     journal.release("a")
-    assert await journal.unfinished() == [Unfinished("a", 1, start("a"))]
+    assert await journal.unfinished() == [UnfinishedRun("a", 1, start("a"))]
     await journal.close()
 
 

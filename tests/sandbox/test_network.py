@@ -12,7 +12,7 @@ from tests.sandbox.conftest import OpenSandbox, require
 from tests.timeouts import TIMEOUT, soon
 
 from ronda.errors import BadConfig
-from ronda.sandbox.box import Finished, Sandbox
+from ronda.sandbox.box import CommandResult, Sandbox
 from ronda.sandbox.layers import Layers
 from ronda.sandbox.policy import AllowedHosts
 from ronda.sandbox.proxy import Proxy, is_allowed, is_public
@@ -36,7 +36,7 @@ for url in sys.argv[1:]:
 """
 
 
-async def python(sandbox: Sandbox, code: str, *arguments: str) -> Finished:
+async def python(sandbox: Sandbox, code: str, *arguments: str) -> CommandResult:
     command = [sandbox.interpreter.executable, "-I", "-c", textwrap.dedent(code), *arguments]
     return await sandbox.run(command, timeout=TIMEOUT)
 

@@ -18,7 +18,7 @@ from tests.timeouts import TIMEOUT, soon
 
 from ronda.errors import ToolFailed
 from ronda.sandbox.box import Sandbox
-from ronda.sandbox.process import Ended, Process
+from ronda.sandbox.process import ExitStatus, Process
 from ronda.sandbox.processes import tree
 from ronda.sandbox.temporary import sweep_temporary
 
@@ -102,7 +102,11 @@ async def test_the_code_is_handed_on(layer: str, opened: OpenSandbox) -> None:
 
     codes = [await sandbox.run(["/bin/sh", "-c", line], timeout=TIMEOUT) for line in ("exit 7", "kill -9 $$", "true")]
 
-    assert [done.ended for done in codes] == [Ended(7, "exited"), Ended(137, "exited"), Ended(0, "exited")]
+    assert [done.ended for done in codes] == [
+        ExitStatus(7, "exited"),
+        ExitStatus(137, "exited"),
+        ExitStatus(0, "exited"),
+    ]
 
 
 async def test_a_pipe_that_nobody_reads_ends_its_writer_as_in_any_shell(layer: str, opened: OpenSandbox) -> None:
@@ -147,7 +151,7 @@ async def test_an_interrupt_reaches_the_program(layer: str, opened: OpenSandbox)
         process.interrupt()
         ended = await process.wait()
 
-    assert (ended, b"".join(output)) == (Ended(0, "exited"), b"interrupted\n")
+    assert (ended, b"".join(output)) == (ExitStatus(0, "exited"), b"interrupted\n")
 
 
 RUN_AWAY = """
@@ -168,7 +172,7 @@ async def test_processes_in_the_background_end_with_the_program(layer: str, open
     token = secrets.token_hex(8)
     done = await (await opened(layer)).run(["/usr/bin/python3", "-c", RUN_AWAY, token], timeout=TIMEOUT)
 
-    assert done.ended == Ended(0, "exited")
+    assert done.ended == ExitStatus(0, "exited")
     assert running(token) == []
 
 
@@ -256,7 +260,7 @@ async def test_ten_sandboxes_leave_no_descriptor_behind(layer: str, opened: Open
 
     for _ in range(10):
         sandbox = await opened(layer)
-        assert (await sandbox.run(["/bin/true"], timeout=TIMEOUT)).ended == Ended(0, "exited")
+        assert (await sandbox.run(["/bin/true"], timeout=TIMEOUT)).ended == ExitStatus(0, "exited")
         await sandbox.close()
 
     assert len(os.listdir("/proc/self/fd")) == before

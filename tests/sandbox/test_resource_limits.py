@@ -13,11 +13,11 @@ from tests.sandbox.conftest import OpenSandbox
 from tests.timeouts import TIMEOUT
 
 from ronda.sandbox import supervisor
-from ronda.sandbox.box import Finished, Sandbox
+from ronda.sandbox.box import CommandResult, Sandbox
 from ronda.sandbox.interpreter import SYSTEM_PYTHON
 
 
-async def python(sandbox: Sandbox, code: str, **more: Any) -> Finished:
+async def python(sandbox: Sandbox, code: str, **more: Any) -> CommandResult:
     command = [sandbox.interpreter.executable, "-I", "-c", textwrap.dedent(code)]
     return await sandbox.run(command, **{"timeout": TIMEOUT, **more})
 

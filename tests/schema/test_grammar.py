@@ -15,7 +15,7 @@ from tests.schema.grammar_draws import Undrawn, draw, draw_match, written
 
 from ronda.errors import BadRequest
 from ronda.schema.bounds import SchemaError
-from ronda.schema.grammar import Bounded, Cost, TooSmall, is_exact
+from ronda.schema.grammar import BoundedSchema, Cost, TooSmall, is_exact
 from ronda.schema.grammar.formats import PATTERNS
 from ronda.schema.grammar.patterns import Unreadable, analyse
 from ronda.schema.validate import Validator
@@ -196,7 +196,7 @@ APPROACHED: Final[dict[str, Any]] = {
 
 def unsupported(schema: Any) -> str | None:
     try:
-        Bounded(schema)
+        BoundedSchema(schema)
     except SchemaError as error:
         return str(error)
     return None
@@ -226,7 +226,7 @@ def test_what_is_enforced_to_the_letter_is_promised() -> None:
 @pytest.mark.parametrize("more", [0, 1, 7, 30, 120, 900])
 def test_everything_that_is_decoded_is_valid_and_fits(name: str, more: int) -> None:
     schema = SCHEMAS[name]
-    read = Bounded(schema)
+    read = BoundedSchema(schema)
     fitted = read.fit(read.needed + more)
     original, bounded = Validator(schema, formats=True), Validator(fitted.schema)
     chance = random.Random(f"{name} {more}")
@@ -277,7 +277,7 @@ REWRITTEN: Final[list[tuple[Any, Any]]] = [
 
 @pytest.mark.parametrize(("schema", "expected"), REWRITTEN)
 def test_a_schema_is_said_in_the_words_a_decoder_knows(schema: Any, expected: Any) -> None:
-    assert Bounded(schema).schema() == expected
+    assert BoundedSchema(schema).schema() == expected
 
 
 REFUSED: Final[list[tuple[Any, str]]] = [
@@ -315,16 +315,16 @@ FORM: Final = {
 
 def test_a_budget_too_small_is_refused_with_the_number_that_is_enough() -> None:
     with pytest.raises(TooSmall, match=r"needs at least \d+ tokens, and there are 10") as refused:
-        Bounded(FORM).fit(10)
+        BoundedSchema(FORM).fit(10)
     assert isinstance(refused.value, BadRequest)
     assert refused.value.param == "max_tokens"
-    assert Bounded(FORM).fit(refused.value.needed)
+    assert BoundedSchema(FORM).fit(refused.value.needed)
     with pytest.raises(TooSmall):
-        Bounded(FORM).fit(refused.value.needed - 1)
+        BoundedSchema(FORM).fit(refused.value.needed - 1)
 
 
 def test_what_is_required_comes_first_and_what_is_optional_when_there_is_enough() -> None:
-    tight, some, plenty = (Bounded(FORM).fit(tokens).schema for tokens in (50, 200, 800))
+    tight, some, plenty = (BoundedSchema(FORM).fit(tokens).schema for tokens in (50, 200, 800))
     assert set(tight["properties"]) == {"title", "kind"}
     assert tight["properties"]["kind"] == {"const": "short"}
     assert set(some["properties"]) == {"note", "title", "kind"}
@@ -333,7 +333,7 @@ def test_what_is_required_comes_first_and_what_is_optional_when_there_is_enough(
 
 
 def test_a_text_may_be_longer_the_plainer_it_is() -> None:
-    checks = Validator(Bounded({"type": "string"}).fit(602).schema)
+    checks = Validator(BoundedSchema({"type": "string"}).fit(602).schema)
     assert not checks.problems("x" * 300)
     assert not checks.problems("é" * 100)
     assert not checks.problems("a line\n" * 42)
@@ -343,9 +343,9 @@ def test_a_text_may_be_longer_the_plainer_it_is() -> None:
 
 def test_numbers_keep_a_sign_and_decimals_while_there_is_room() -> None:
     number = {"type": "number"}
-    assert Bounded(number).fit(1).schema == {"type": "integer", "minimum": 0, "maximum": 9}
-    assert Bounded(number).fit(3).schema == {"type": "integer", "minimum": -99, "maximum": 99}
-    assert Bounded(number).fit(30).schema["multipleOf"] == 1e-06
+    assert BoundedSchema(number).fit(1).schema == {"type": "integer", "minimum": 0, "maximum": 9}
+    assert BoundedSchema(number).fit(3).schema == {"type": "integer", "minimum": -99, "maximum": 99}
+    assert BoundedSchema(number).fit(30).schema["multipleOf"] == 1e-06
 
 
 def test_a_tree_is_as_deep_as_there_is_room_for() -> None:
@@ -353,11 +353,11 @@ def test_a_tree_is_as_deep_as_there_is_room_for() -> None:
         children = schema["properties"].get("children")
         return 1 + (depth(children["items"]) if children and "items" in children else 0)
 
-    assert [depth(Bounded(NODE).fit(tokens).schema) for tokens in (20, 300, 10_000)] == [1, 2, 3]
+    assert [depth(BoundedSchema(NODE).fit(tokens).schema) for tokens in (20, 300, 10_000)] == [1, 2, 3]
 
 
 def test_what_is_forced_costs_what_the_vocabulary_says() -> None:
-    by_bytes, counted = Bounded(FORM).needed, Bounded(FORM, Cost(lambda text: 1)).fit(30).tokens
+    by_bytes, counted = BoundedSchema(FORM).needed, BoundedSchema(FORM, Cost(lambda text: 1)).fit(30).tokens
     assert counted == 30 < by_bytes
 
 
@@ -377,7 +377,7 @@ def test_hardly_any_real_schema_is_refused() -> None:
 @settings(max_examples=300, deadline=None)
 def test_any_schema_is_followed_or_refused_and_what_is_promised_holds(schema: Any, chance: random.Random) -> None:
     try:
-        read = Bounded(schema)
+        read = BoundedSchema(schema)
         fitted = read.fit(read.needed + 200)
         value = draw(fitted.shape, chance)
     except (SchemaError, Undrawn):

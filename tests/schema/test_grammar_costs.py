@@ -8,7 +8,7 @@ import pytest
 
 from ronda.errors import BadRequest
 from ronda.schema.bounds import SchemaError
-from ronda.schema.grammar import Bounded
+from ronda.schema.grammar import BoundedSchema
 
 
 def nested(levels: int, around: Callable[[Any], Any]) -> Any:
@@ -68,7 +68,7 @@ COSTLY: Final[dict[str, Any]] = {
 def test_a_costly_schema_becomes_a_small_grammar_or_is_refused(name: str) -> None:
     schema = COSTLY[name]
     try:
-        read = Bounded(schema)
+        read = BoundedSchema(schema)
         size = len(json.dumps(read.schema())) + len(json.dumps(read.fit(max(2000, read.needed)).schema))
     except BadRequest:
         size = 0
@@ -84,9 +84,9 @@ def test_references_to_references_are_not_written_out_without_end() -> None:
     schema = {"$ref": "#/$defs/d0", "$defs": {**levels, "d24": {"type": "string"}}}
 
     with pytest.raises(SchemaError, match="at most 65536 can be enforced"):
-        Bounded(schema).fit(10**9)
-    assert Bounded(schema).schema()["$defs"]  # without limits they stay references
+        BoundedSchema(schema).fit(10**9)
+    assert BoundedSchema(schema).schema()["$defs"]  # without limits they stay references
 
 
 def test_nothing_is_fitted_to_more_tokens_than_a_model_has() -> None:
-    assert Bounded({"type": "array", "items": {"type": "integer"}}).fit(10**9).tokens <= 65_536
+    assert BoundedSchema({"type": "array", "items": {"type": "integer"}}).fit(10**9).tokens <= 65_536

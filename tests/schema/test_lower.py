@@ -20,11 +20,11 @@ from ronda.schema.lower import (
     OPENAI,
     RULES,
     Change,
-    Lowered,
+    LoweredSchema,
     Rules,
     lower,
+    lower_json,
     lower_names,
-    lowered,
 )
 from ronda.schema.validate import Validator
 
@@ -74,15 +74,15 @@ def test_the_schema_that_was_given_is_not_touched(rules: Rules) -> None:
 
 
 def test_a_schema_in_json_is_lowered_once() -> None:
-    assert lowered(b'{"type":"object"}', OPENAI) is lowered(b'{"type":"object"}', OPENAI)
-    assert lowered(b'{"type":"object"}', OPENAI) == lower({"type": "object"}, OPENAI)
+    assert lower_json(b'{"type":"object"}', OPENAI) is lower_json(b'{"type":"object"}', OPENAI)
+    assert lower_json(b'{"type":"object"}', OPENAI) == lower({"type": "object"}, OPENAI)
 
 
 @EVERY_PROVIDER
 @pytest.mark.parametrize("schema", [b"", b"[]", b"null", b"{", b'"object"', b"[" * 5000])
 def test_what_is_no_schema_is_any_object(schema: bytes, rules: Rules) -> None:
-    assert lowered(schema, rules).schema["type"] == "object"
-    assert refusals(rules.provider, lowered(schema, rules).schema, strict=False) == []
+    assert lower_json(schema, rules).schema["type"] == "object"
+    assert refusals(rules.provider, lower_json(schema, rules).schema, strict=False) == []
 
 
 # ---- the root --------------------------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def test_alternatives_at_the_root_are_pooled_into_one_object() -> None:
         ],
     }
 
-    assert lower(schema, ANTHROPIC) == Lowered(
+    assert lower(schema, ANTHROPIC) == LoweredSchema(
         {
             "type": "object",
             "properties": {

@@ -6,7 +6,18 @@ import pytest
 from tests.schema.lowering import Json, closed, tool
 from tests.schema.takers import refusals
 
-from ronda.schema.lower import ANTHROPIC, GEMINI, MISTRAL, OPENAI, Change, Lowered, Rules, Weight, lower, strict_within
+from ronda.schema.lower import (
+    ANTHROPIC,
+    GEMINI,
+    MISTRAL,
+    OPENAI,
+    Change,
+    LoweredSchema,
+    Rules,
+    Weight,
+    lower,
+    strict_within,
+)
 
 
 @pytest.mark.parametrize("rules", [OPENAI, ANTHROPIC, MISTRAL])
@@ -20,7 +31,7 @@ def test_a_closed_schema_is_strict_and_unchanged(rules: Rules) -> None:
     )
     schema["$defs"] = {"other": closed(x={"type": "number"})}
 
-    assert lower(schema, rules) == Lowered(schema, strict=True, weight=Weight(optional=0, unions=2))
+    assert lower(schema, rules) == LoweredSchema(schema, strict=True, weight=Weight(optional=0, unions=2))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.schema.any_schema import OBJECTS, VALUES, tool_schemas
 
 from ronda.schema.lower_merge import same
-from ronda.schema.repair import Repaired, repair
+from ronda.schema.repair import RepairedArguments, repair
 from ronda.schema.validate import SchemaError, Validator
 
 Json = Any
@@ -24,7 +24,7 @@ def closed(required: str = "", **properties: Json) -> dict[str, Json]:
     return {**tool(required, **properties), "additionalProperties": False}
 
 
-def repaired(arguments: dict[str, Json], schema: dict[str, Json]) -> Repaired | None:
+def repaired(arguments: dict[str, Json], schema: dict[str, Json]) -> RepairedArguments | None:
     return repair(arguments, schema, Validator(schema))
 
 
@@ -55,7 +55,7 @@ def value(given: Json, schema: Json) -> tuple[Json, str] | None:
 def test_arguments_that_fit_come_back_as_the_same_object(arguments: dict[str, Json], schema: dict[str, Json]) -> None:
     result = repaired(arguments, schema)
 
-    assert result == Repaired(arguments)
+    assert result == RepairedArguments(arguments)
     assert result is not None
     assert result.arguments is arguments
 
@@ -132,7 +132,7 @@ def test_in_draft_4_a_whole_number_with_a_point_is_written_as_integer() -> None:
 
     result = repaired({"x": 3.0}, schema)
 
-    assert result == Repaired({"x": 3}, ("/x: number written as integer",))
+    assert result == RepairedArguments({"x": 3}, ("/x: number written as integer",))
     assert result is not None
     assert type(result.arguments["x"]) is int
 
@@ -162,7 +162,7 @@ def test_a_value_of_an_enum_is_spelled_as_it_is_there(given: Json, schema: Json,
 def test_a_boolean_for_an_enum_of_words_takes_two_repairs() -> None:
     schema = tool(x={"type": "string", "enum": ["True", "False"]})
 
-    assert repaired({"x": False}, schema) == Repaired(
+    assert repaired({"x": False}, schema) == RepairedArguments(
         {"x": "False"}, ("/x: boolean written as string", '/x: spelled as "False"')
     )
 
@@ -174,49 +174,55 @@ def test_a_boolean_for_an_enum_of_words_takes_two_repairs() -> None:
     ("arguments", "schema", "expected"),
     [
         # a name in another spelling, where the schema allows no others, or misses it
-        ({"City": "x"}, closed(city={}), Repaired({"city": "x"}, ("/City: renamed to city",))),
-        ({"City": "x"}, tool("city", city={}), Repaired({"city": "x"}, ("/City: renamed to city",))),
-        ({"maxResults": 3}, closed(max_results={}), Repaired({"max_results": 3}, ("/maxResults: renamed to max_results",))),
+        ({"City": "x"}, closed(city={}), RepairedArguments({"city": "x"}, ("/City: renamed to city",))),
+        ({"City": "x"}, tool("city", city={}), RepairedArguments({"city": "x"}, ("/City: renamed to city",))),
+        (
+            {"maxResults": 3},
+            closed(max_results={}),
+            RepairedArguments({"max_results": 3}, ("/maxResults: renamed to max_results",)),
+        ),
         ({"City": "x", "CITY": "y"}, tool("city", city={}), None),
         ({"Ab": 1}, closed("x", ab={}, aB={}, x={}), None),
         # what the schema says itself
-        ({}, tool("n", n={"default": 3}), Repaired({"n": 3}, ("/n: was missing: its default filled in",))),
-        ({}, tool("k", k={"const": "v"}), Repaired({"k": "v"}, ("/k: was missing: its only value filled in",))),
-        ({}, tool("k", k={"enum": ["v"]}), Repaired({"k": "v"}, ("/k: was missing: its only value filled in",))),
+        ({}, tool("n", n={"default": 3}), RepairedArguments({"n": 3}, ("/n: was missing: its default filled in",))),
+        ({}, tool("k", k={"const": "v"}), RepairedArguments({"k": "v"}, ("/k: was missing: its only value filled in",))),
+        ({}, tool("k", k={"enum": ["v"]}), RepairedArguments({"k": "v"}, ("/k: was missing: its only value filled in",))),
         ({}, tool("k", k={"enum": ["v", "w"]}), None),
         ({}, tool("k", k={"type": "string"}), None),
         ({}, tool("k", k={"type": "string", "default": None}), None),
-        ({"n": None}, tool("n", n={"type": "integer", "default": 3}), Repaired(
+        ({"n": None}, tool("n", n={"type": "integer", "default": 3}), RepairedArguments(
             {"n": 3}, ("/n: was missing: its default filled in",))),
         # null is how some say: absent
-        ({"a": 1, "b": None}, tool("a", a={}, b={"type": "string"}), Repaired(
+        ({"a": 1, "b": None}, tool("a", a={}, b={"type": "string"}), RepairedArguments(
             {"a": 1}, ("/b: null taken out: it may be absent",))),
         ({"a": None}, tool("a", a={"type": "string"}), None),
         # the last resort
-        ({"a": 1, "b": 2}, closed(a={}), Repaired({"a": 1}, ("/b: taken out: the schema does not allow it",))),
-        ({"a": "1", "b": 2}, closed("a", a={"type": "integer"}), Repaired(
+        ({"a": 1, "b": 2}, closed(a={}), RepairedArguments({"a": 1}, ("/b: taken out: the schema does not allow it",))),
+        ({"a": "1", "b": 2}, closed("a", a={"type": "integer"}), RepairedArguments(
             {"a": 1}, ("/a: string read as integer", "/b: taken out: the schema does not allow it"))),
         ({"a": "one", "b": 2}, closed("a", a={"type": "integer"}), None),
         # further down
-        ({"a": {"b": [{"c": "1"}]}}, tool(a=tool(b={"items": tool(c={"type": "integer"})})), Repaired(
+        ({"a": {"b": [{"c": "1"}]}}, tool(a=tool(b={"items": tool(c={"type": "integer"})})), RepairedArguments(
             {"a": {"b": [{"c": 1}]}}, ("/a/b/0/c: string read as integer",))),
-        ({"a": ["1", "2", "3"]}, tool(a={"prefixItems": [{"type": "string"}], "items": {"type": "number"}}), Repaired(
+        ({"a": ["1", "2", "3"]}, tool(a={"prefixItems": [{"type": "string"}], "items": {"type": "number"}}), RepairedArguments(
             {"a": ["1", 2, 3]}, ("/a/1: string read as integer", "/a/2: string read as integer"))),
-        ({"x": "1"}, {"type": "object", "additionalProperties": {"type": "integer"}}, Repaired(
+        ({"x": "1"}, {"type": "object", "additionalProperties": {"type": "integer"}}, RepairedArguments(
             {"x": 1}, ("/x: string read as integer",))),
-        ({"a/b~": "1"}, {"properties": {"a/b~": {"type": "integer"}}}, Repaired(
+        ({"a/b~": "1"}, {"properties": {"a/b~": {"type": "integer"}}}, RepairedArguments(
             {"a/b~": 1}, ("/a~1b~0: string read as integer",))),
         ({"k": "circle", "r": "2"}, {"oneOf": [closed("k r", k={"const": "circle"}, r={"type": "number"}),
                                                 closed("k s", k={"const": "square"}, s={"type": "number"})]},
-         Repaired({"k": "circle", "r": 2}, ("/r: string read as integer",))),
+         RepairedArguments({"k": "circle", "r": 2}, ("/r: string read as integer",))),
         ({"r": 2}, {"oneOf": [closed("k r", k={"const": "circle"}, r={}), closed("k s", k={"const": "square"}, s={})]},
-         Repaired({"k": "circle", "r": 2}, ("/k: was missing: its only value filled in",))),
+         RepairedArguments({"k": "circle", "r": 2}, ("/k: was missing: its only value filled in",))),
         ({}, {"oneOf": [closed("k", k={"const": "circle"}), closed("k", k={"const": "square"})]}, None),
-        ({"n": "3"}, {"if": {"required": ["n"]}, "then": tool(n={"type": "integer"})}, Repaired(
+        ({"n": "3"}, {"if": {"required": ["n"]}, "then": tool(n={"type": "integer"})}, RepairedArguments(
             {"n": 3}, ("/n: string read as integer",))),
     ],
 )  # fmt: skip
-def test_objects_are_put_right(arguments: dict[str, Json], schema: dict[str, Json], expected: Repaired | None) -> None:
+def test_objects_are_put_right(
+    arguments: dict[str, Json], schema: dict[str, Json], expected: RepairedArguments | None
+) -> None:
     before = copy.deepcopy(arguments)
 
     assert repaired(arguments, schema) == expected
@@ -226,7 +232,9 @@ def test_objects_are_put_right(arguments: dict[str, Json], schema: dict[str, Jso
 def test_what_is_dropped_is_what_a_pattern_does_not_allow_for() -> None:
     schema = {**closed(a={"type": "integer"}), "patternProperties": {"^x-": {}}}
 
-    assert repaired({"a": "1", "x-y": 2}, schema) == Repaired({"a": 1, "x-y": 2}, ("/a: string read as integer",))
+    assert repaired({"a": "1", "x-y": 2}, schema) == RepairedArguments(
+        {"a": 1, "x-y": 2}, ("/a: string read as integer",)
+    )
     assert repaired({"a": "1", "y": 2}, schema) is None
 
 
@@ -250,7 +258,7 @@ def test_references_are_followed_as_far_as_the_value_goes() -> None:
     }
     arguments = {"n": "1", "next": {"n": 2, "next": {"n": "3", "next": None}}}
 
-    assert repaired(arguments, schema) == Repaired(
+    assert repaired(arguments, schema) == RepairedArguments(
         {"n": 1, "next": {"n": 2, "next": {"n": 3, "next": None}}},
         ("/n: string read as integer", "/next/next/n: string read as integer"),
     )
@@ -259,7 +267,7 @@ def test_references_are_followed_as_far_as_the_value_goes() -> None:
 def test_the_default_of_what_is_referred_to_counts() -> None:
     schema = {**tool("unit", unit={"$ref": "#/$defs/unit"}), "$defs": {"unit": {"enum": ["c", "f"], "default": "c"}}}
 
-    assert repaired({}, schema) == Repaired({"unit": "c"}, ("/unit: was missing: its default filled in",))
+    assert repaired({}, schema) == RepairedArguments({"unit": "c"}, ("/unit: was missing: its default filled in",))
 
 
 # ---- bounds ------------------------------------------------------------------------------------------------------------
@@ -312,7 +320,7 @@ def test_what_comes_out_fits_and_what_fitted_comes_out_the_same(
 
     assert arguments == before
     if fits:
-        assert result == Repaired(arguments)
+        assert result == RepairedArguments(arguments)
     elif result is not None:
         assert result.repairs != ()
         assert validator.problems(result.arguments) == []

@@ -15,7 +15,7 @@ from tests.timeouts import soon
 
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
-from ronda.store.claims import claimed
+from ronda.store.claims import hold_claim
 from ronda.store.conversations import RunRow
 from ronda.store.keys import new_key
 from ronda.store.sessions import NewNode
@@ -161,11 +161,11 @@ async def test_whoever_waits_for_a_claim_gets_it_when_it_is_let_go(path: Path) -
     order: list[str] = []
 
     async def second() -> None:
-        async with claimed(other.claims, "ann", "x"):
+        async with hold_claim(other.claims, "ann", "x"):
             order.append("second")
 
     async with soon():
-        async with claimed(one.claims, "ann", "x"):
+        async with hold_claim(one.claims, "ann", "x"):
             waiting = asyncio.create_task(second())
             await asyncio.sleep(0)
             order.append("first")

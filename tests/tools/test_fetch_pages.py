@@ -14,7 +14,7 @@ from pypdf.generic import DictionaryObject, NameObject, StreamObject
 from tests.tools.api_server import Api
 
 from ronda.tools.fetch.addresses import AllowList
-from ronda.tools.fetch.fetcher import Fetched, Fetcher, FetchFailed
+from ronda.tools.fetch.fetcher import FetchedPage, Fetcher, FetchFailed
 from ronda.tools.fetch.pages import PageReader
 from ronda.tools.fetch.robots import parse_robots
 from ronda.tools.fetch.text import Unreadable, to_text
@@ -169,19 +169,22 @@ def test_a_rule_of_stars_costs_no_time() -> None:
 @pytest.mark.parametrize(
     ("page", "text"),
     [
-        (Fetched("http://x/", b"plain \xe2\x82\xac", "text/plain"), "plain €"),
-        (Fetched("http://x/", b"plain \xe9", "text/plain", "latin-1"), "plain é"),
-        (Fetched("http://x/", b"plain \xe9", "text/plain", "no-such-charset"), "plain \ufffd"),
-        (Fetched("http://x/", b'{"a": 1}', "application/json"), '{"a": 1}'),
-        (Fetched("http://x/", b"<p>short</p>", "text/html"), "short"),
-        (Fetched("http://x/", b"<body><p>short</p></body>", "text/html"), "short"),
-        (Fetched("http://x/", b"<html><p>short</p></html>", "text/html"), "short"),
-        (Fetched("http://x/", b"<html><body><p>short</p></body></html>"), "short"),
-        (Fetched("http://x/", b"<meta charset=windows-1251><p>\xcf\xf0\xe8\xe2\xe5\xf2</p>", "text/html"), "Привет"),
-        (Fetched("http://x/", b"", "text/html"), ""),
+        (FetchedPage("http://x/", b"plain \xe2\x82\xac", "text/plain"), "plain €"),
+        (FetchedPage("http://x/", b"plain \xe9", "text/plain", "latin-1"), "plain é"),
+        (FetchedPage("http://x/", b"plain \xe9", "text/plain", "no-such-charset"), "plain \ufffd"),
+        (FetchedPage("http://x/", b'{"a": 1}', "application/json"), '{"a": 1}'),
+        (FetchedPage("http://x/", b"<p>short</p>", "text/html"), "short"),
+        (FetchedPage("http://x/", b"<body><p>short</p></body>", "text/html"), "short"),
+        (FetchedPage("http://x/", b"<html><p>short</p></html>", "text/html"), "short"),
+        (FetchedPage("http://x/", b"<html><body><p>short</p></body></html>"), "short"),
+        (
+            FetchedPage("http://x/", b"<meta charset=windows-1251><p>\xcf\xf0\xe8\xe2\xe5\xf2</p>", "text/html"),
+            "Привет",
+        ),
+        (FetchedPage("http://x/", b"", "text/html"), ""),
     ],
 )
-def test_text_is_decoded_by_what_the_server_or_the_page_says(page: Fetched, text: str) -> None:
+def test_text_is_decoded_by_what_the_server_or_the_page_says(page: FetchedPage, text: str) -> None:
     assert to_text(page).text == text
 
 
@@ -197,13 +200,13 @@ def test_text_is_decoded_by_what_the_server_or_the_page_says(page: Fetched, text
     ],
 )
 def test_a_hostile_page_is_read_in_one_pass(source: str) -> None:
-    assert "<title" not in to_text(Fetched("http://x/", source.encode(), "text/html")).title
+    assert "<title" not in to_text(FetchedPage("http://x/", source.encode(), "text/html")).title
 
 
 def test_all_text_is_taken_of_a_page_too_long_to_find_the_article_in() -> None:
     source = f"<body><nav>Menu</nav>{'<p>Many words, one after another.</p>' * 30_000}</body>"
 
-    assert to_text(Fetched("http://x/", source.encode(), "text/html")).text.count("Many words") == 30_000
+    assert to_text(FetchedPage("http://x/", source.encode(), "text/html")).text.count("Many words") == 30_000
 
 
 def pdf(text: str) -> bytes:
@@ -236,6 +239,6 @@ async def test_a_pdf_is_read_by_its_pages(api: Api) -> None:
 @pytest.mark.parametrize("data", [b"%PDF-1.7 nonsense", b"%PDF-1.4\n" + b"\0" * 1000, pdf("x")[:-200]])
 def test_a_broken_pdf_is_refused_or_read(data: bytes) -> None:
     try:
-        assert isinstance(to_text(Fetched("http://x/", data, "application/pdf")).text, str)
+        assert isinstance(to_text(FetchedPage("http://x/", data, "application/pdf")).text, str)
     except Unreadable as error:
         assert "the PDF cannot be read" in str(error)  # noqa: PT017  # either way is right; a crash is not

@@ -17,7 +17,7 @@ from ronda.core.parts import user
 from ronda.core.plan import Plan, ToolSpec
 from ronda.core.run import Run, rebuild
 from ronda.wire.openai_responses.encrypted_content import Sealer
-from ronda.wire.openai_responses.resource import Kept
+from ronda.wire.openai_responses.resource import StoredOptions
 from ronda.wire.openai_responses.server_answer import ResponseAnswer
 
 Json = dict[str, Any]
@@ -32,14 +32,14 @@ async def echo(text: str = "") -> str:
 ASK = ToolSpec("ask", kind="caller")
 
 
-KEPT = Kept(model="test")
+KEPT = StoredOptions(model="test")
 
 
-def started(plan: Plan, kept: Kept = KEPT) -> RunStarted:
+def started(plan: Plan, kept: StoredOptions = KEPT) -> RunStarted:
     return RunStarted("run_00aa", plan, (user("go"),), 1.0, session="s", about=kept.about)
 
 
-def run_of(batches: list[list[Event]], kept: Kept) -> Run:
+def run_of(batches: list[list[Event]], kept: StoredOptions) -> Run:
     [[start], *rest] = batches
     assert isinstance(start, RunStarted)
     return rebuild([msgspec.structs.replace(start, about=kept.about), *[event for batch in rest for event in batch]])
@@ -48,7 +48,7 @@ def run_of(batches: list[list[Event]], kept: Kept) -> Run:
 def streamed(
     batches: list[list[Event]],
     after: int | None = None,
-    kept: Kept = KEPT,
+    kept: StoredOptions = KEPT,
     sealer: Sealer | None = None,
     is_whole: bool = True,
 ) -> bytes:
@@ -56,7 +56,7 @@ def streamed(
     return b"".join([writer.feed(0, batch) for batch in batches[1:]])
 
 
-def plainly(batches: list[list[Event]], kept: Kept = KEPT) -> Json:
+def plainly(batches: list[list[Event]], kept: StoredOptions = KEPT) -> Json:
     events = [event for batch in batches for event in batch]
     writer = ResponseAnswer([run_of(batches, kept)])
     writer.fold(0, [event for event in events[1:] if type(event) not in PREVIEWS])

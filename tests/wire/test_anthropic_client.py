@@ -38,7 +38,7 @@ from ronda.core.parts import (
 )
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.wire.anthropic import API, VERSION
-from ronda.wire.anthropic.client_request import Body, Reader, joined, read_answer, read_plain, write_request
+from ronda.wire.anthropic.client_request import Body, Reader, join_answers, read_answer, read_plain, write_request
 from ronda.wire.errors import error_of
 
 
@@ -235,7 +235,7 @@ def test_members_of_an_error_that_nobody_knows_hide_nothing_of_it() -> None:
 def test_pieces_of_a_paused_turn_are_one_turn() -> None:
     first = read_answer(plain(thinking("a"), text("One."), stop="pause_turn"))
     second = read_answer(plain(text("Two."), use(), stop="tool_use", container={"id": "box"}))
-    both = joined([first, second])
+    both = join_answers([first, second])
 
     assert first.paused
     assert not second.paused

@@ -29,7 +29,7 @@ from ronda.core.plan import Options, Plan
 from ronda.core.run import Run
 from ronda.wire.failures import BROKE_DOWN
 from ronda.wire.openai_responses.encrypted_content import Room, SealedTurn, Sealer
-from ronda.wire.openai_responses.resource import Kept
+from ronda.wire.openai_responses.resource import StoredOptions
 from ronda.wire.openai_responses.server_answer import ResponseAnswer
 
 # ---- single things -------------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def test_an_answer_that_was_cut_is_an_incomplete_item() -> None:
 
 
 def test_padding_hides_the_length_of_a_piece_and_is_the_same_each_time() -> None:
-    kept = Kept(model="test", obfuscated=True)
+    kept = StoredOptions(model="test", obfuscated=True)
     batches = told_of(AssistantTurn((Text("Hello there."),)), TextDelta("Hello "), TextDelta("there."))
     deltas = [
         json.loads(frame.split(b"data: ")[1])
@@ -250,7 +250,7 @@ SIGNED = AssistantTurn(
 
 
 def test_the_models_own_json_goes_out_sealed_for_who_asked_for_it(schemas: OpenResponses) -> None:
-    kept = Kept(model="test", sealed=True)
+    kept = StoredOptions(model="test", sealed=True)
     sealer = Sealer(b"secret", "ada")
     batches = told_of(SIGNED)
     item = check_stream(schemas, streamed(batches, kept=kept, sealer=sealer))[-1]["response"]["output"][-1]

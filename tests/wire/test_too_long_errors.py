@@ -7,7 +7,7 @@ import pytest
 
 from ronda.wire import errors
 from ronda.wire.gemini import errors as gemini
-from ronda.wire.openai_responses.failures import Failure, failed
+from ronda.wire.openai_responses.failures import Failure, upstream_error
 
 SAID: dict[str, tuple[int, Any]] = {
     "openai": (400, {"message": "Input tokens exceed the configured limit.", "code": "context_length_exceeded"}),
@@ -47,8 +47,8 @@ def test_gemini_says_it_its_own_way() -> None:
 
 
 def test_a_response_that_failed_says_it_by_its_code() -> None:
-    assert failed(Failure("too much", "context_length_exceeded")).too_long
-    assert failed(Failure("Your input exceeds the context window of this model.", "invalid_prompt")).too_long
+    assert upstream_error(Failure("too much", "context_length_exceeded")).too_long
+    assert upstream_error(Failure("Your input exceeds the context window of this model.", "invalid_prompt")).too_long
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from ronda.core.parts import user
 from ronda.core.run import Run, rebuild
 from ronda.drive import ToolContext, ToolOutput, check_answer, child_id
 from ronda.errors import BadConfig, BadRequest, RunCancelled, RunEnded
-from ronda.host.recovery import expired, recovered
+from ronda.host.recovery import expiry_facts, recovery_facts
 from ronda.prompty.children import INPUT, Child
 from ronda.prompty.model import Prompty
 from ronda.tools.function import to_output
@@ -132,7 +132,7 @@ async def _find_begun(parent: LiveRun, call: str, id: str) -> Begun | None:
         return None
     run = rebuild(events)
     if run.ended is None:
-        facts = [*recovered(run), *_answers_as_facts(run, parent.run.answers_for(call)), *expired(run)]
+        facts = [*recovery_facts(run), *_answers_as_facts(run, parent.run.answers_for(call)), *expiry_facts(run)]
         journal.append(id, facts)
         events += facts
     return Begun(run, events)

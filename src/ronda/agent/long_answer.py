@@ -10,7 +10,7 @@ from ronda.core.files import PREVIEW_BYTES, FileSource, preview
 from ronda.core.parts import File
 from ronda.drive import ToolContext, ToolOutput
 from ronda.files.file_store import FileFacts, FileStore
-from ronda.store import Taken
+from ronda.store import WriteConflict
 from ronda.store.files import QuotaExceeded
 from ronda.tools.files.reading import READ
 
@@ -33,7 +33,7 @@ async def as_file(output: ToolOutput, parent: LiveRun, context: ToolContext, chi
     facts = FileFacts(name, "agent_output", source=FileSource(call.name, context.round), session=context.session, id=id)
     try:
         await store.add(context.owner, data, facts)
-    except Taken:  # kept before the process ended that asked first
+    except WriteConflict:  # kept before the process ended that asked first
         pass
     except QuotaExceeded:  # then the model has to read it
         return output

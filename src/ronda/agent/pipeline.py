@@ -33,7 +33,7 @@ from ronda.prompty.discovery import ModelInfo, map_models
 from ronda.prompty.inputs import validate_inputs as validated
 from ronda.prompty.message_parts import Message
 from ronda.prompty.model import Connection, Model, Prompty
-from ronda.prompty.prepare import parsed, rendered
+from ronda.prompty.prepare import parse_messages, render_prompt
 from ronda.prompty.prepare import prepare as prepared
 from ronda.prompty.process import UNEXPECTED, BadResponse
 from ronda.prompty.process import process as result_of
@@ -61,7 +61,7 @@ def render(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> str:
     """The template filled in. The text remembers what of it is the author's, so that `parse` need not trust it."""
     prompty = Source(agent).file()
     with span("render", signature="ronda.render", inputs=inputs) as emit:
-        text = rendered(prompty, validated(prompty, inputs))
+        text = render_prompt(prompty, validated(prompty, inputs))
         emit("result", str(text))
         return text
 
@@ -70,7 +70,7 @@ def parse(agent: AnyAgent, rendered: str, inputs: Mapping[str, Any] | None = Non
     """Rendered text → messages. `inputs` hold the threads and media of a text that somebody else rendered."""
     prompty = Source(agent).file()
     with span("parse", signature="ronda.parse", inputs={"rendered": str(rendered)}) as emit:
-        messages = parsed(prompty, rendered, inputs or {})
+        messages = parse_messages(prompty, rendered, inputs or {})
         emit("result", messages)
         return messages
 

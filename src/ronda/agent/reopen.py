@@ -21,7 +21,7 @@ from ronda.core.events import AgentFile, Event, RunStarted
 from ronda.core.run import Run
 from ronda.drive import Tool
 from ronda.errors import BadRequest
-from ronda.prompty.files import Kept
+from ronda.prompty.files import JournalFiles
 from ronda.prompty.load import load
 from ronda.prompty.model import Prompty
 from ronda.prompty.tool_kinds import Overlay, tools_of
@@ -30,7 +30,7 @@ from ronda.prompty.tool_kinds import Overlay, tools_of
 def kept_file(file: AgentFile, env: Mapping[str, str] | None = None) -> Prompty:
     """The agent as it was when the run began."""
     folders = {str(Path(name).parent) for name in file.files}  # what was read then may be read again
-    return load(file.path, allowed_file_roots=sorted(folders), env=env, files=Kept(file))
+    return load(file.path, allowed_file_roots=sorted(folders), env=env, files=JournalFiles(file))
 
 
 def file_of(start: RunStarted) -> Prompty:

@@ -24,7 +24,7 @@ from ronda.core.run import Run, rebuild
 from ronda.core.steering import Steering
 from ronda.drive import Inbox, Summarize
 from ronda.errors import AlreadyAnswered, BadRequest, NotFound
-from ronda.host.recovery import expired, recovered
+from ronda.host.recovery import expiry_facts, recovery_facts
 from ronda.trace.spans import span
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ async def resume_agent_async(
             if (inbox := start.live.inbox) is None:
                 inbox = start.live.inbox = Inbox(run)
             previews = await journal.previews(run.id)
-            if closed := [*recovered(run, previews.get(len(events) - 1, ())), *expired(run)]:
+            if closed := [*recovery_facts(run, previews.get(len(events) - 1, ())), *expiry_facts(run)]:
                 journal.append(run.id, closed)
             start.live.happened([*events, *closed])
             for id, decision in (answers or {}).items():

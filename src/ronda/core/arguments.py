@@ -20,7 +20,7 @@ _MAX_LAYERS: Final = 4
 _LAYER: Final = ("{", '"', "`")  # how a string begins that holds arguments rather than talk
 
 
-class Recovered(msgspec.Struct, frozen=True):
+class RecoveredArguments(msgspec.Struct, frozen=True):
     """Arguments that are a JSON object, and what it took: "fence", "balanced", "trailing_comma", "double_encoded"."""
 
     value: dict[str, Any]
@@ -28,18 +28,18 @@ class Recovered(msgspec.Struct, frozen=True):
     repairs: tuple[str, ...] = ()
 
 
-def recover(text: str) -> Recovered | None:
+def recover(text: str) -> RecoveredArguments | None:
     """Read the arguments of a tool call, repairing what can only mean one thing."""
     value = _decode(text)
     if type(value) is dict:
-        return Recovered(value, text)
+        return RecoveredArguments(value, text)
     repairs: list[str] = []
     for _ in range(_MAX_LAYERS):
         if value is _NOT_JSON:
             value = _mend(text, repairs)
         if type(value) is dict:
             try:
-                return Recovered(value, canonical(value).decode(), tuple(dict.fromkeys(repairs)))
+                return RecoveredArguments(value, canonical(value).decode(), tuple(dict.fromkeys(repairs)))
             except RecursionError:  # just shallow enough to be read, not to be written
                 return None
         if type(value) is not str or not value.lstrip().startswith(_LAYER):

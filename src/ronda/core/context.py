@@ -106,12 +106,12 @@ def cut(turns: Sequence[Turn], head: int, body: int, budget: int) -> Compact | N
     return Compact(upto, tuple([at for at in range(body, upto) if at not in gone]))
 
 
-def dropped(turns: Sequence[Turn], head: int, upto: int, kept: Sequence[int]) -> tuple[Turn, ...]:
+def dropped_turns(turns: Sequence[Turn], head: int, upto: int, kept: Sequence[int]) -> tuple[Turn, ...]:
     """What a compaction takes away, an earlier summary included."""
     stay = set(kept)
     return tuple([turns[at] for at in range(head, upto) if at not in stay])
 
 
-def compacted(turns: Sequence[Turn], head: int, upto: int, kept: Sequence[int], summary: str) -> list[Turn]:
+def compact(turns: Sequence[Turn], head: int, upto: int, kept: Sequence[int], summary: str) -> list[Turn]:
     summaries = [summary_turn(summary)] if summary else []
     return [*turns[:head], *summaries, *[turns[at] for at in kept], *turns[upto:]]

@@ -66,10 +66,10 @@ class Conversation:
         return self.cut() is not None
 
     def dropped(self, upto: int, kept: Sequence[int]) -> tuple[Turn, ...]:
-        return context.dropped(self.shown, self.head, upto, kept)
+        return context.dropped_turns(self.shown, self.head, upto, kept)
 
     def compact(self, upto: int, kept: Sequence[int], summary: str) -> None:
-        self.shown = context.compacted(self.shown, self.head, upto, kept, summary)
+        self.shown = context.compact(self.shown, self.head, upto, kept, summary)
         self._summed_up = bool(summary)
         self._is_fitted = True
         self.is_admitted = False

@@ -66,23 +66,23 @@ def verdict(answer: object, stage: CheckStage, call_id: str | None = None, at: f
         answer = GuardrailResult(answer)
     if not isinstance(answer, GuardrailResult):
         what = "nothing" if answer is None else type(answer).__name__
-        return refused(
+        return refusal(
             f"the guardrail returned {what}; it has to return a GuardrailResult or a bool", stage, call_id, at
         )
     if not answer.allowed:
-        return refused(None if answer.reason is None else str(answer.reason), stage, call_id, at)
+        return refusal(None if answer.reason is None else str(answer.reason), stage, call_id, at)
     if answer.rewrite is None:
         return Checked(None, at, stage, True, call_id)
     rewrite = _rewritten(answer.rewrite, stage)
     if rewrite is None:
         what = type(answer.rewrite).__name__
-        return refused(
+        return refusal(
             f"the guardrail's rewrite is of type {what}; it has to be {_REWRITES[stage]}", stage, call_id, at
         )
     return Checked(None, at, stage, True, call_id, rewrite)
 
 
-def refused(why: str | None, stage: CheckStage, call_id: str | None = None, at: float = 0.0) -> Checked:
+def refusal(why: str | None, stage: CheckStage, call_id: str | None = None, at: float = 0.0) -> Checked:
     """`why` without lone surrogates, which no journal could write."""
     return Checked(why and why.encode("utf-8", "replace").decode(), at, stage, False, call_id)
 

@@ -29,10 +29,10 @@ def permitted_tools(plan: Plan) -> dict[str, ToolSpec]:
     """The tools of a run, each with what the rules say of all its calls. Those of the caller are the caller's business."""
     if not plan.permissions and not plan.remembered:
         return {tool.name: tool for tool in plan.tools}
-    return {tool.name: permitted(plan, tool) for tool in plan.tools}
+    return {tool.name: permit_tool(plan, tool) for tool in plan.tools}
 
 
-def permitted(plan: Plan, tool: ToolSpec) -> ToolSpec:
+def permit_tool(plan: Plan, tool: ToolSpec) -> ToolSpec:
     """A tool of a run, as `permitted_tools` has it."""
     rules = [rule for rule in plan.permissions if not rule.arguments]
     return tool if tool.kind == "caller" else _under(rules, tool, plan.remembered)
@@ -77,7 +77,7 @@ def may_deny(plan: Plan) -> bool:
 def approved_for_good(plan: Plan, tools: Mapping[str, ToolSpec]) -> list[str]:
     """The tools of a run that people were to be asked about, and have decided not to be any more. `tools` are as the run has
     them now."""
-    first = {name: permitted(plan, replace(tool, approval="auto")) for name, tool in tools.items()} | permitted_tools(
+    first = {name: permit_tool(plan, replace(tool, approval="auto")) for name, tool in tools.items()} | permitted_tools(
         plan
     )
     return [name for name, tool in tools.items() if tool.approval == "auto" and first[name].approval == "ask"]

@@ -78,7 +78,7 @@ from ronda.core.found_tools import with_found
 from ronda.core.obligations import is_met
 from ronda.core.output import fold
 from ronda.core.parts import NO_USAGE, AssistantTurn, Text, ToolResult, ToolTurn
-from ronda.core.permissions import permitted
+from ronda.core.permissions import permit_tool
 from ronda.core.plan import ToolSpec
 from ronda.core.sizes import LARGE, event_size, result_size, turns_size
 from ronda.core.state import RunState
@@ -225,7 +225,7 @@ class Run(RunState):
 
     def _offer(self, specs: tuple[ToolSpec, ...]) -> None:
         """Tools that a result brings: behind the others, so that a provider's cache of the request holds."""
-        new = [permitted(self.plan, spec) for spec in specs if spec.name not in self.tools]
+        new = [permit_tool(self.plan, spec) for spec in specs if spec.name not in self.tools]
         self.tools.update({spec.name: spec for spec in new})
         self.shown_tools = (*self.shown_tools, *new)
 

@@ -25,7 +25,7 @@ SessionMode: TypeAlias = Literal["auto", "append", "replace"]
 NOTHING: Final[frozenset[int]] = frozenset()
 
 
-class Spliced(Struct, frozen=True):
+class SplicedConversation(Struct, frozen=True):
     """The conversation; it goes on from the first `kept` turns of the session, and its last `new` turns are the request's."""
 
     turns: tuple[Turn, ...]
@@ -46,7 +46,7 @@ class _Visible(Struct, frozen=True, gc=False):
 
 def splice(
     stored: Sequence[Turn], incoming: Sequence[Turn], mode: SessionMode = "auto", own: Collection[int] = NOTHING
-) -> Spliced:
+) -> SplicedConversation:
     """`own`: places of turns in the session that no request brought, such as what was said to a run under way."""
     if mode == "replace" or not stored:
         return _from_root(incoming)
@@ -71,16 +71,16 @@ def splice(
     # Results of calls that the session waits for are the only thing in a shared turn that it does not have.
     late = _late_results(stored[before[shared - 1].begins : kept], incoming[now[shared - 1].begins : at])
     rest = (*late, *incoming[at:])
-    return Spliced((*turns, *rest), kept, len(rest), shared)
+    return SplicedConversation((*turns, *rest), kept, len(rest), shared)
 
 
-def _from_root(incoming: Sequence[Turn]) -> Spliced:
-    return Spliced(tuple(incoming), 0, len(incoming))
+def _from_root(incoming: Sequence[Turn]) -> SplicedConversation:
+    return SplicedConversation(tuple(incoming), 0, len(incoming))
 
 
-def _appended(stored: Sequence[Turn], incoming: Sequence[Turn]) -> Spliced:
+def _appended(stored: Sequence[Turn], incoming: Sequence[Turn]) -> SplicedConversation:
     first = next((at for at, turn in enumerate(incoming) if type(turn) is not SystemTurn), len(incoming))
-    return Spliced((*incoming[:first], *stored, *incoming[first:]), len(stored), len(incoming) - first)
+    return SplicedConversation((*incoming[:first], *stored, *incoming[first:]), len(stored), len(incoming) - first)
 
 
 def _visible(turns: Sequence[Turn], own: Collection[int] = NOTHING) -> Iterator[_Visible]:

@@ -178,7 +178,7 @@ class UnknownCall(BadRequest):
         self.call_id = call_id
 
 
-def continued(before: Sequence[Turn], new: Sequence[Turn], ours: Sequence[ToolResult] = ()) -> tuple[Turn, ...]:
+def join_turns(before: Sequence[Turn], new: Sequence[Turn], ours: Sequence[ToolResult] = ()) -> tuple[Turn, ...]:
     """What was said before and what is said now. `ours` are the results we have of the last turn's calls.
 
     The caller's half of that turn is among the new turns, wherever it stands before the next answer of a model; the two

@@ -10,7 +10,7 @@ from ronda.core.run import Run
 from ronda.schema.validate import validator_for
 
 
-def fitted(finished: ModelFinished, run: Run) -> tuple[ModelFinished, list[str]]:
+def fit_calls(finished: ModelFinished, run: Run) -> tuple[ModelFinished, list[str]]:
     """Calls of strict tools satisfy their schema from here on, or say why not."""
     from ronda.schema.strict import fit  # where nothing is strict, nothing of it is loaded
 

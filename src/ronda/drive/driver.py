@@ -43,7 +43,7 @@ from ronda.core.run import Run
 from ronda.core.steering import Steering
 from ronda.core.transcript import repair, settle, whole_results
 from ronda.drive import guards, questions
-from ronda.drive.answers import fitted, problem_with
+from ronda.drive.answers import fit_calls, problem_with
 from ronda.drive.contracts import (
     Barrier,
     Emit,
@@ -275,7 +275,7 @@ class Driver:
         self.warned.update(told)
         finished, warnings = settle(finished, run)
         if self.is_strict and finished.turn.calls:
-            finished, more = fitted(finished, run)
+            finished, more = fit_calls(finished, run)
             warnings += more
         self.record(ModelFinished(finished.turn, finished.usage, finished.logprobs, self.now(), held=finished.held))
         for warning in (*told, *warnings):

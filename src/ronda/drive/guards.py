@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ronda.core.actions import Action, Check, Compact
 from ronda.core.events import Checked, CheckStage, Compacted, TextDelta, Warned
-from ronda.core.guardrails import GuardrailResult, refused, verdict
+from ronda.core.guardrails import GuardrailResult, refusal, verdict
 from ronda.core.parts import AssistantTurn
 from ronda.core.summary import excerpt, room_for
 from ronda.drive.tools import as_text, decode_arguments, error_text, is_being_cancelled
@@ -52,7 +52,7 @@ async def check(driver: Driver, actions: list[Action]) -> None:
 async def _ask(driver: Driver, stage: CheckStage, *seen: Any, call_id: str | None = None) -> Checked:
     guard = getattr(driver.guardrails, stage, None)
     if guard is None:
-        return refused(f"the {stage} guardrail this run began with is not here", stage, call_id, driver.now())
+        return refusal(f"the {stage} guardrail this run began with is not here", stage, call_id, driver.now())
     try:
         answer = guard(*seen)
         if isinstance(answer, Awaitable):
@@ -62,9 +62,9 @@ async def _ask(driver: Driver, stage: CheckStage, *seen: Any, call_id: str | Non
     except asyncio.CancelledError:
         if is_being_cancelled():
             raise
-        return refused("the guardrail was cancelled", stage, call_id, driver.now())
+        return refusal("the guardrail was cancelled", stage, call_id, driver.now())
     except Exception as error:  # fails closed: a guardrail that cannot judge has not allowed anything
-        return refused(f"the guardrail failed: {error_text(error)}", stage, call_id, driver.now())
+        return refusal(f"the guardrail failed: {error_text(error)}", stage, call_id, driver.now())
     return verdict(answer, stage, call_id, driver.now())
 
 

@@ -49,7 +49,7 @@ def is_heavy(turns: Sequence[Turn], tools: Sequence[ToolSpec] = ()) -> bool:
     return schemas > LIGHT_SCHEMAS or turns_size(turns, LIGHT_BYTES) > LIGHT_BYTES
 
 
-async def written(request: ModelRequest, write: Callable[[], bytes]) -> bytes:
+async def write_body(request: ModelRequest, write: Callable[[], bytes]) -> bytes:
     """The bytes of a model call."""
     heavy = request.is_heavy
     if heavy is None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ronda.core.events import Asked, ToolFinished
 from ronda.core.parts import NULL, ToolCall, ToolResult
-from ronda.core.permissions import permitted
+from ronda.core.permissions import permit_tool
 from ronda.core.plan import ToolSpec
 from ronda.drive.contracts import LongResults, Tool, ToolContext, ToolOutput
 from ronda.errors import RondaError, ToolFailed
@@ -37,7 +37,7 @@ class Waiting(Struct, frozen=True):
 async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished | Waiting:
     tool = driver.tools.get(call.name) or _reader(driver, call)
     if tool is None:  # the plan names a handler that is not here any more, e.g. after a restart with another config
-        return failed(call, "it cannot be called any more: nobody here runs it")
+        return tool_failure(call, "it cannot be called any more: nobody here runs it")
     spec = tool.spec
     context = _context(driver, call, spec)
     try:
@@ -51,14 +51,14 @@ async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished | Waiting:
         if is_being_cancelled():
             raise
         # Nobody cancelled us: the tool awaited something that was cancelled, which is its own failure.
-        return failed(call, "it was cancelled")
+        return tool_failure(call, "it was cancelled")
     except SystemExit as error:  # a tool that was a program once, and still ends as one
-        return failed(call, f"it tried to end the program: {error!r}")
+        return tool_failure(call, f"it tried to end the program: {error!r}")
     except RondaError as error:  # said on purpose
-        return failed(call, error_text(error))
+        return tool_failure(call, error_text(error))
     except Exception as error:  # whatever a tool raises is news for the model, never the end of the loop
         log.warning("the tool '%s' raised", call.name, exc_info=error)
-        return failed(call, raised(error))
+        return tool_failure(call, describe_error(error))
     if output.questions:
         return Waiting([replace(question, call_id=call.id) for question in output.questions])
     offers: tuple[ToolSpec, ...] = ()
@@ -93,7 +93,7 @@ async def _shortened(
     choice or the operator forbids that or the name is the caller's, stays as it is: better too long than lost."""
     run, reader = driver.run, results.reader.spec
     known = run.tools.get(reader.name)
-    offered = known or permitted(run.plan, reader)
+    offered = known or permit_tool(run.plan, reader)
     may_read = offered.kind != "caller" and offered.approval != "deny" and run.plan.choice.allows(reader.name)
     if spec.name == reader.name or not may_read:
         return output, ()
@@ -132,7 +132,7 @@ def _encoded(details: Mapping[str, Any], call: ToolCall) -> Raw:
         return NULL
 
 
-def failed(call: ToolCall, why: str) -> ToolFinished:
+def tool_failure(call: ToolCall, why: str) -> ToolFinished:
     result = ToolResult(call.id, f"Error: Tool '{call.name}' failed: {why}", failed=True)
     return ToolFinished(result, name=call.name)
 
@@ -176,7 +176,7 @@ def error_text(error: Exception) -> str:
     return as_text(str(error)) or type(error).__name__
 
 
-def raised(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """As Python shows it: of many an exception the words alone say nothing (`KeyError: 'no'`)."""
     kind, said = type(error).__name__, as_text(str(error))
     return f"{kind}: {said}" if said else kind

@@ -16,7 +16,7 @@ from ronda.errors import BadRequest, NotFound
 from ronda.files.archives import STORED_LIMITS, pack_zip, unpack_zip
 from ronda.files.file_store import FileFacts, FileStore
 from ronda.files.skill_folders import SkillFolder, read_skill
-from ronda.store import Taken
+from ronda.store import WriteConflict
 from ronda.store.skills import Skills
 
 _MOST_SKILLS = 200
@@ -77,7 +77,7 @@ class SkillStore:
         """Keeps a skill that came with a request for as long as its session may last; by what name `files_of` finds it."""
         packed = await asyncio.to_thread(pack_zip, _below(folder))
         id = f"skill_inline_{blake2b(owner.encode() + b'/' + packed, digest_size=16).hexdigest()}"
-        with contextlib.suppress(Taken):  # it came before
+        with contextlib.suppress(WriteConflict):  # it came before
             facts = FileFacts(f"{folder.directory}.zip", "skill", "application/zip", lifetime=_INLINE_SECONDS, id=id)
             await self._files.add(_keeper(owner), packed, facts)
         return id
@@ -113,7 +113,7 @@ class SkillStore:
 
     async def _change(self, owner: str, skill: StoredSkill) -> None:
         if not await self._rows.replace(owner, replace(skill, updated=self._clock())):
-            raise Taken(f"the skill '{skill.id}' was changed by another request at the same time; try again")
+            raise WriteConflict(f"the skill '{skill.id}' was changed by another request at the same time; try again")
 
 
 def find_version(skill: StoredSkill, name: str) -> SkillVersion:

@@ -10,7 +10,7 @@ from ronda.core.events import Answered, Fact, Preview, Recovered
 from ronda.core.run import Run
 
 
-def recovered(run: Run, shown: Sequence[Preview] = ()) -> list[Fact]:
+def recovery_facts(run: Run, shown: Sequence[Preview] = ()) -> list[Fact]:
     """What is to be said of a run that was cut off; of one that waits, nothing."""
     if run.is_waiting:
         return []
@@ -19,7 +19,7 @@ def recovered(run: Run, shown: Sequence[Preview] = ()) -> list[Fact]:
     return facts
 
 
-def expired(run: Run) -> list[Fact]:
+def expiry_facts(run: Run) -> list[Fact]:
     """Questions whose time ran out while nobody drove the run: an answer comes too late for them."""
     now = time.time()
     late: list[Fact] = [Answered(one.id, "expired", at=now) for one in run.questions if 0 < one.expires_at <= now]

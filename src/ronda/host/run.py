@@ -108,14 +108,14 @@ class Host:
 
     @asynccontextmanager
     async def _lock_key(self, owner: str, session: str, key: str) -> AsyncIterator[None]:
-        from ronda.store.claims import claimed  # most tools name no key
+        from ronda.store.claims import hold_claim  # most tools name no key
 
         name = f"exclusive {(session, key)!r}"
         found = self._locks.get((owner, name))
         if found is None:
             found = self._locks[owner, name] = asyncio.Lock()
         # The lock is for those of this process, who are woken in turn; the claim for all.
-        async with found, claimed(self._claims, owner, name):
+        async with found, hold_claim(self._claims, owner, name):
             yield
 
     async def stop(self, seconds: float) -> None:

@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from ronda.core.parts import Turn
-from ronda.core.splice import SessionMode, Spliced, splice
+from ronda.core.splice import SessionMode, SplicedConversation, splice
 from ronda.drive.offload import aside
 from ronda.host.history import (
     History,
@@ -56,7 +56,7 @@ class Visit:
         self.history = history
         self.stood_at = ROOT if hold.row is None else hold.row.head
         self._sessions = sessions
-        self._spliced: Spliced | None = None
+        self._spliced: SplicedConversation | None = None
 
     async def splice(self, turns: Sequence[Turn], mode: SessionMode) -> tuple[Turn, ...]:
         """What the request means; turns that were spliced before, in the run that this one goes on from, are whole."""

@@ -39,7 +39,7 @@ def driven_elsewhere(run: str, place: str) -> JournalConflict:
 RunState: TypeAlias = Literal["running", "waiting", "finished", "failed", "cancelled", "interrupted"]
 
 
-class Unfinished(Struct, frozen=True):
+class UnfinishedRun(Struct, frozen=True):
     """A run that has no RunFinished, with how many events it has. One that waits has nothing to do until an answer comes."""
 
     run: str
@@ -120,7 +120,7 @@ class Journal(Protocol):
     async def waiting(self, owner: str, call_id: str) -> str | None:
         """The run of this owner that handed out the call, if any."""
 
-    async def unfinished(self) -> list[Unfinished]:
+    async def unfinished(self) -> list[UnfinishedRun]:
         """Runs without an end that nobody drives: what a crash cut off, and what was released before its end."""
 
     async def list_runs(self, query: RunQuery) -> RunPage:

@@ -12,7 +12,7 @@ from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
 from ronda.core.sizes import events_size
 from ronda.errors import ProtocolError, RondaError
 from ronda.journal import driven_here
-from ronda.journal.previews import PendingPreviews, Some, outlives
+from ronda.journal.previews import PendingPreviews, PreviewBatch, outlives
 
 LARGE: Final = 256 << 10  # as `core.sizes` counts: more than this is not for the event loop
 
@@ -91,7 +91,7 @@ class Portion(Struct):
     size: int
     is_let_go: bool
     is_waiting: bool
-    previews: list[Some] = []
+    previews: list[PreviewBatch] = []
     are_over: bool = False  # the previews before these are of rounds that are over
     error: RondaError | None = None  # it cannot be written
 

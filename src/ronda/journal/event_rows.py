@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from ronda.core.events import Event, RunStarted
-from ronda.journal import RunPage, RunQuery, RunSummary, Unfinished
+from ronda.journal import RunPage, RunQuery, RunSummary, UnfinishedRun
 from ronda.store import StoreError
 from ronda.store.sql import Sql
 
@@ -59,7 +59,7 @@ def read_events(
     return events
 
 
-def read_unfinished(runs: Iterable[tuple[str, bool]], read: Callable[[str], list[Event]]) -> list[Unfinished]:
+def read_unfinished(runs: Iterable[tuple[str, bool]], read: Callable[[str], list[Event]]) -> list[UnfinishedRun]:
     """Those of these runs that can be read. Each is a name, and whether it waits for people."""
     unfinished = []
     for run, is_waiting in runs:
@@ -69,7 +69,7 @@ def read_unfinished(runs: Iterable[tuple[str, bool]], read: Callable[[str], list
             _log.error("left alone: %s", error)
             continue
         if events and type(start := events[0]) is RunStarted:
-            unfinished.append(Unfinished(run, len(events), start, is_waiting))
+            unfinished.append(UnfinishedRun(run, len(events), start, is_waiting))
     return unfinished
 
 

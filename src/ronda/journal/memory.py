@@ -9,7 +9,7 @@ from typing import cast
 from ronda.core.events import PREVIEWS, Event, Preview, RunFinished, RunStarted
 from ronda.core.sizes import EVENT_BYTES, events_size
 from ronda.errors import ProtocolError
-from ronda.journal import JournalConflict, RunPage, RunQuery, RunState, RunSummary, Unfinished, driven_here, state_at
+from ronda.journal import JournalConflict, RunPage, RunQuery, RunState, RunSummary, UnfinishedRun, driven_here, state_at
 from ronda.journal.previews import KEPT_BYTES, PreviewsAfter, outlives
 
 LOOKS_EVERY = 0.05  # seconds
@@ -114,11 +114,11 @@ class MemoryJournal:
     async def waiting(self, owner: str, call_id: str) -> str | None:
         return self._calls.get((owner, call_id))
 
-    async def unfinished(self) -> list[Unfinished]:
+    async def unfinished(self) -> list[UnfinishedRun]:
         found = []
         for name, record in self._runs.items():
             if not record.is_driven and not record.finished and type(start := record.events[0]) is RunStarted:
-                found.append(Unfinished(name, len(record.events), start, record.waiting))
+                found.append(UnfinishedRun(name, len(record.events), start, record.waiting))
         return found
 
     async def list_runs(self, query: RunQuery) -> RunPage:

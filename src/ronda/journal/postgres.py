@@ -21,13 +21,13 @@ import psycopg
 
 from ronda.core.events import Event
 from ronda.errors import RondaError
-from ronda.journal import JournalConflict, RunPage, RunQuery, Unfinished, driven_elsewhere, driven_here
+from ronda.journal import JournalConflict, RunPage, RunQuery, UnfinishedRun, driven_elsewhere, driven_here
 from ronda.journal.buffers import BufferedJournal, Portion, RunBuffer
 from ronda.journal.event_rows import read_unfinished
 from ronda.journal.postgres_prune import forget, forget_old, forget_previews
 from ronda.journal.postgres_reader import find, find_driver, list_runs, open_runs, read_previews, take
 from ronda.journal.postgres_tables import JOURNAL
-from ronda.journal.postgres_writer import Batch, BatchWriter, Unshared, notices
+from ronda.journal.postgres_writer import Batch, BatchWriter, MissingPart, notices
 from ronda.journal.previews import KEEP_PREVIEWS, KEEP_PREVIEWS_BYTES, PreviewsAfter
 from ronda.store import StoreError
 from ronda.store.postgres import Database
@@ -140,11 +140,11 @@ class PostgresJournal(BufferedJournal):
         row = await self._database.read(lambda db: db.execute(question, (owner, call_id)).fetchone())
         return None if row is None else str(row[0])
 
-    async def unfinished(self) -> list[Unfinished]:
+    async def unfinished(self) -> list[UnfinishedRun]:
         await self._commits.flush()
         return await self._database.read(self._find_unfinished)
 
-    def _find_unfinished(self, db: Sql) -> list[Unfinished]:
+    def _find_unfinished(self, db: Sql) -> list[UnfinishedRun]:
         runs = [(run, is_waiting) for run, is_waiting in open_runs(db, self._me) if run not in self._buffers]
         return read_unfinished(runs, lambda run: self._read(db, run))
 
@@ -314,7 +314,7 @@ class _Commits:
                     self._database.begin_write(),
                 )
                 break
-            except Unshared:
+            except MissingPart:
                 self._rows.forget()
         self._rows.committed(batch)
         for portion in portions:

@@ -26,7 +26,7 @@ from ronda.store.postgres import PostgresSql
 from ronda.store.postgres_presence import Notice
 
 
-class Unshared(Exception):
+class MissingPart(Exception):
     """A turn or a value that was counted on is not there any more."""
 
 
@@ -147,7 +147,7 @@ class BatchWriter:
                 if batch.releases:
                     execute(_RELEASES, [batch.releases, me])
         except errors.ForeignKeyViolation as error:
-            raise Unshared from error
+            raise MissingPart from error
         return set() if written is None else {name for (name,) in written.fetchall()}
 
     def committed(self, batch: Batch) -> None:

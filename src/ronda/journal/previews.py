@@ -27,7 +27,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[Preview]).decode
 
 
-class Some(NamedTuple):
+class PreviewBatch(NamedTuple):
     """Previews that came after a fact, and how many of that fact came before them."""
 
     fact: int
@@ -52,7 +52,7 @@ class PendingPreviews:
     __slots__ = ("_bytes", "_fact", "_number", "are_over", "pending")
 
     def __init__(self, facts: int) -> None:
-        self.pending: list[Some] = []
+        self.pending: list[PreviewBatch] = []
         self.are_over = False
         self._fact = facts - 1  # the number of the newest
         self._number = 0  # of previews after it
@@ -72,18 +72,18 @@ class PendingPreviews:
         self._bytes += size
         if self._bytes > KEPT_BYTES:
             return 0
-        self.pending.append(Some(self._fact, self._number, cast("list[Preview]", [*batch])))
+        self.pending.append(PreviewBatch(self._fact, self._number, cast("list[Preview]", [*batch])))
         self._number += len(batch)
         return size
 
-    def put_back(self, portion: list[Some], *, are_over: bool) -> None:
+    def put_back(self, portion: list[PreviewBatch], *, are_over: bool) -> None:
         """What could not be written yet."""
         if not self.are_over:  # else they are of a round that is over
             self.pending = portion + self.pending
             self.are_over = are_over
 
 
-def write_previews(execute: Callable[..., object], key: int, portion: list[Some], *, are_over: bool) -> int:
+def write_previews(execute: Callable[..., object], key: int, portion: list[PreviewBatch], *, are_over: bool) -> int:
     """How many bytes were written. What is no JSON is left out: a run must not fail for what it need not keep."""
     size = 0
     if are_over:
@@ -94,7 +94,7 @@ def write_previews(execute: Callable[..., object], key: int, portion: list[Some]
     return size
 
 
-def encode_previews(portion: list[Some]) -> Iterator[tuple[int, int, bytes]]:
+def encode_previews(portion: list[PreviewBatch]) -> Iterator[tuple[int, int, bytes]]:
     for fact, number, previews in portion:
         try:
             yield fact, number, _encode(previews)

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Literal, TypeVar
 
 from ronda.core.events import Event
-from ronda.journal import JournalConflict, RunPage, RunQuery, Unfinished, driven_elsewhere, driven_here
+from ronda.journal import JournalConflict, RunPage, RunQuery, UnfinishedRun, driven_elsewhere, driven_here
 from ronda.journal.buffers import BufferedJournal
 from ronda.journal.event_rows import read_unfinished
 from ronda.journal.previews import (
@@ -211,7 +211,7 @@ class SqliteJournal(BufferedJournal):
             return None
         return None if row is None else str(row[0])
 
-    async def unfinished(self) -> list[Unfinished]:
+    async def unfinished(self) -> list[UnfinishedRun]:
         await self._commits.flush()
         return await self._upkeep.aside(self._find_unfinished)
 
@@ -271,7 +271,7 @@ class SqliteJournal(BufferedJournal):
             return writer == self._writer
         return self._presence.is_there(writer)
 
-    def _find_unfinished(self, db: sqlite3.Connection) -> list[Unfinished]:
+    def _find_unfinished(self, db: sqlite3.Connection) -> list[UnfinishedRun]:
         with transaction(db, "DEFERRED"):
             rows = db.execute("SELECT name, state, writer FROM run WHERE ended IS NULL ORDER BY id").fetchall()
             runs = [(name, state == "waiting") for name, state, writer in rows if not self._is_there(writer)]

@@ -61,7 +61,7 @@ def as_ours(request: runner.ChatCompletionRequest, seed: int | None) -> runner.C
     if ours["seed"] is None:
         ours["seed"] = seed
     if not isinstance(request.messages, str):
-        ours["messages"] = mended(request.messages)
+        ours["messages"] = repair_messages(request.messages)
     return runner.ChatCompletionRequest(**ours, grammar=grammar, extra=extra)
 
 
@@ -81,7 +81,7 @@ def _grammar(request: ChatCompletionRequest) -> Any:
     return {"type": request.grammar_type, "value": value}
 
 
-def mended(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def repair_messages(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The original's examples answer a call with `{"role": "tool", "content": …}` alone, behind an assistant's message that is
     the call as text. A provider wants ids: the two are made a call and its result; what cannot be paired is a user's text."""
     out: list[Mapping[str, Any]] = []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ronda.errors import BadConfig
 from ronda.prompty.errors import BadPrompty, ConnectionMissing
-from ronda.prompty.location import At, listed
+from ronda.prompty.location import At, quote_names
 from ronda.prompty.model import Connection, OAuthConnection, ReferenceConnection
 from ronda.prompty.read_connection import read_connection
 from ronda.prompty.report import Report
@@ -38,7 +38,7 @@ def register_connection(name: str, connection: Registered | Mapping[str, Any]) -
 def get_connection(name: str) -> Registered:
     with _lock:
         found = _registered.get(name)
-        known = listed(sorted(_registered))
+        known = quote_names(sorted(_registered))
     if found is None:
         there_is = f"there are {known}" if known else "none is"
         raise ConnectionMissing(f"no connection named '{name}' is registered; {there_is}")

@@ -79,13 +79,13 @@ class Disk:
         return msgspec.structs.replace(self._kept, path=str(path)) if self._kept.path != str(path) else self._kept
 
 
-class Kept:
+class JournalFiles:
     """What a journal keeps of an agent's files. There are no others: nothing is looked for on the disk."""
 
     def __init__(self, file: AgentFile) -> None:
         self._file = file
 
-    def branch(self) -> Kept:
+    def branch(self) -> JournalFiles:
         return self
 
     def find(self, path: Path) -> Path:

@@ -114,7 +114,7 @@ class At:
     def one_of(self, allowed: Collection[str], default: str) -> str:
         found = self.text(default)
         if found not in allowed:
-            self.problem(f"'{found}' is not one of {listed(allowed)}")
+            self.problem(f"'{found}' is not one of {quote_names(allowed)}")
             return default
         return found
 
@@ -149,5 +149,5 @@ class At:
         self.problem(f"{name} is needed here, not {known}")
 
 
-def listed(names: Collection[str]) -> str:
+def quote_names(names: Collection[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)

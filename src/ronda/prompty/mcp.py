@@ -20,7 +20,7 @@ from ronda.drive import Tool, ToolContext, ToolOutput
 from ronda.errors import BadConfig, ToolFailed
 from ronda.prompty.connections import endpoint_of, grant_of, key_of, resolve_connection
 from ronda.prompty.errors import BadPrompty
-from ronda.prompty.location import listed
+from ronda.prompty.location import quote_names
 from ronda.prompty.model import ApprovalMode, Connection, McpTool
 from ronda.prompty.tool_specs import without_bound_parameters
 from ronda.tools.mcp.config import AUTO, Approvals, Http, McpServer, Source, Sse, WebSocket, slug
@@ -55,7 +55,7 @@ async def tools_of_server(declared: McpTool, host: McpServers | None, taken: Col
         check_package()
     except BadConfig as error:
         raise BadPrompty(str(error), field=f"tools.{declared.name}") from error
-    from ronda.tools.mcp.shared import shared_connection  # with the whole of the SDK behind it
+    from ronda.tools.mcp.shared_connections import shared_connection  # with the whole of the SDK behind it
 
     approvals = approvals_of(declared.approval_mode)
     connection = host.connection(declared.server_name) if host is not None and declared.connection is None else None
@@ -106,7 +106,7 @@ def _named(declared: McpTool, host: McpServers | None) -> McpServer:
     if (found := known.get(declared.server_name)) is not None:
         return found
     names = [*known, *([] if host is None else [one.name for one in host.status()])]
-    there_is = f"there is {listed(sorted(names))}" if names else "there is none"
+    there_is = f"there is {quote_names(sorted(names))}" if names else "there is none"
     raise BadPrompty(
         f"the tool '{declared.name}' names the MCP server '{declared.server_name}', which is not configured here; {there_is}",
         field=f"tools.{declared.name}.serverName",

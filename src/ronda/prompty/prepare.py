@@ -36,21 +36,21 @@ def prepare(prompty: Prompty, inputs: Mapping[str, Any] | None) -> tuple[dict[st
     """What a caller gives → all inputs of the file, and its messages."""
     with span("prepare", signature="ronda.prepare", inputs=inputs) as emit:
         known = validate_inputs(prompty, inputs)
-        messages = prepared(prompty, known)
+        messages = prepare_messages(prompty, known)
         emit("result", messages)
         return known, messages
 
 
-def prepared(prompty: Prompty, inputs: Mapping[str, Any]) -> list[Message]:
+def prepare_messages(prompty: Prompty, inputs: Mapping[str, Any]) -> list[Message]:
     format = prompty.template.format
     if format.kind in _OURS and prompty.template.parser.kind in _DEFAULT_PARSER:
         kinds = rich_kinds(prompty)
         with _located(prompty):
             return messages_from(prompty.instructions, inputs, kinds, format=format.kind, strict=format.strict is True)
-    return parsed(prompty, rendered(prompty, inputs), inputs)
+    return parse_messages(prompty, render_prompt(prompty, inputs), inputs)
 
 
-def rendered(prompty: Prompty, inputs: Mapping[str, Any]) -> str:
+def render_prompt(prompty: Prompty, inputs: Mapping[str, Any]) -> str:
     format = prompty.template.format
     if format.kind in _OURS:
         kinds = rich_kinds(prompty)
@@ -59,7 +59,7 @@ def rendered(prompty: Prompty, inputs: Mapping[str, Any]) -> str:
     return _foreign(prompty, inputs)
 
 
-def parsed(prompty: Prompty, text: str, inputs: Mapping[str, Any]) -> list[Message]:
+def parse_messages(prompty: Prompty, text: str, inputs: Mapping[str, Any]) -> list[Message]:
     kind = prompty.template.parser.kind
     if kind not in _DEFAULT_PARSER:
         return [read_message(item) for item in get_parser(kind).parse(prompty, text)]

@@ -7,7 +7,7 @@ can't be meant.
 
 from __future__ import annotations
 
-from ronda.prompty.location import At, listed
+from ronda.prompty.location import At, quote_names
 from ronda.prompty.model import API_TYPES, Format, Model, ModelOptions, Parser, Prompty, Template
 from ronda.prompty.read_connection import read_connection
 from ronda.prompty.read_properties import read_properties
@@ -97,7 +97,7 @@ def _model(at: At) -> Model | None:
     at.warn_unknown(MODEL, _OLD_MODEL)
     api_type = at["apiType"].text("chat")
     if api_type not in API_TYPES:
-        at["apiType"].warn(f"Unsupported API type: {api_type}; there are {listed(API_TYPES)}")
+        at["apiType"].warn(f"Unsupported API type: {api_type}; there are {quote_names(API_TYPES)}")
     return Model(
         id=at["id"].text(),
         provider=at["provider"].maybe_text(),

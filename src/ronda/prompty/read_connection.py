@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ronda.prompty.location import At, listed
+from ronda.prompty.location import At, quote_names
 from ronda.prompty.model import CONNECTIONS, Connection
 
 CONNECTION = {  # what each kind has of its own: texts, but for `scopes`
@@ -23,7 +23,7 @@ def read_connection(at: At) -> Connection | None:
     kind = at["kind"].maybe_text()
     if not kind:
         if kind == "" or not at["kind"].is_given:
-            at["kind"].problem(f"a connection needs a kind: {listed(CONNECTIONS)}, or one that the provider knows")
+            at["kind"].problem(f"a connection needs a kind: {quote_names(CONNECTIONS)}, or one that the provider knows")
         return None
     common: dict[str, Any] = {
         "authentication_mode": at["authenticationMode"].maybe_text(),

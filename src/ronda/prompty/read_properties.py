@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ronda.prompty.location import At, listed
+from ronda.prompty.location import At, quote_names
 from ronda.prompty.model import KINDS, Property
 
 _Named = TypeVar("_Named")
@@ -79,7 +79,7 @@ def _property(at: At, name: str = "") -> Property:
     at.warn_unknown(PROPERTY, {"type": "it is 'kind'", "enum": "it is 'enumValues'"})
     kind = at["kind"].text() or _implied_kind(value)
     if kind not in KINDS:
-        at["kind"].warn(f"unknown kind '{kind}'; there are {listed(KINDS)}")
+        at["kind"].warn(f"unknown kind '{kind}'; there are {quote_names(KINDS)}")
     enum = at["enumValues"]
     if enum.is_given and not isinstance(enum.value, list):
         enum.problem("a list of values is needed here")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any, cast
 
-from ronda.prompty.location import At, listed
+from ronda.prompty.location import At, quote_names
 from ronda.prompty.model import (
     ApprovalMode,
     Binding,
@@ -44,7 +44,7 @@ def _tool(at: At, name: str) -> Tool | None:
     kind = at["kind"].text()
     if not kind:
         if not at["kind"].is_given or at["kind"].value == "":
-            at.problem(f"a tool needs a kind: {listed(TOOLS)}, or one that a handler is registered for")
+            at.problem(f"a tool needs a kind: {quote_names(TOOLS)}, or one that a handler is registered for")
         return None
     at.warn_unknown((*TOOL, *TOOLS.get(kind, ("connection", "options"))))
     common: dict[str, Any] = {
@@ -115,7 +115,7 @@ def _approval(at: At) -> ApprovalMode | None:
     if not at.is_mapping():
         return None
     if not at["kind"].is_given:
-        at.problem(f"an approval mode needs a kind: {listed(APPROVALS)}")
+        at.problem(f"an approval mode needs a kind: {quote_names(APPROVALS)}")
     return ApprovalMode(
         kind=cast("Any", at["kind"].one_of(APPROVALS, "always")),
         always_require_approval_tools=at["alwaysRequireApprovalTools"].texts() or (),

@@ -104,7 +104,7 @@ def guard(template: str, nonce: str) -> str:
     return "\n".join(lines)
 
 
-def forged(segments: Sequence[Segment]) -> Iterator[tuple[int, int]]:
+def forged_markers(segments: Sequence[Segment]) -> Iterator[tuple[int, int]]:
     """Where the flat text has lines that read as markers and are not the author's: (start, end) of each."""
     authors: set[int] = set()
     at = 0

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ronda.prompty.message_parts import Message, rich_messages
-from ronda.prompty.roles import MISMATCH, forged, parse
+from ronda.prompty.roles import MISMATCH, forged_markers, parse
 from ronda.prompty.segments import (
     LIMITS,
     RICH_KINDS,
@@ -135,7 +135,7 @@ def _refuse_forged(segments: tuple[Segment, ...], *, everything: bool) -> None:
         if segment.kind == "interp" and (everything or segment.strict):
             spans.append((at, at + len(segment.text), segment))
         at += len(segment.text)
-    for start, end in forged(segments):
+    for start, end in forged_markers(segments):
         last = bisect_right(spans, end, key=lambda one: one[0]) - 1
         if last >= 0 and spans[last][1] >= start:
             raise StrictViolation(MISMATCH if everything else _made(spans[last][2]))

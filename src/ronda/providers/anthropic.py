@@ -12,7 +12,7 @@ from ronda.core.parts import ToolCall
 from ronda.core.plan import Options
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Show
-from ronda.drive.offload import written
+from ronda.drive.offload import write_body
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.providers.http import Http
 from ronda.wire.anthropic import OLD_VERSION, VERSION
@@ -24,7 +24,7 @@ from ronda.wire.anthropic.client_request import (
     body_of,
     form_of,
     is_about_grammar,
-    joined,
+    join_answers,
     read_answer,
     under_own_names,
 )
@@ -93,11 +93,11 @@ class Anthropic:
                 if not body.grammars or not is_about_grammar(error):
                     raise
                 body.grammars = False  # once: the loop checks arguments and answers all the same
-        finished = under_own_names(joined(answers), form_of(request.options.response_format))
+        finished = under_own_names(join_answers(answers), form_of(request.options.response_format))
         return finished if not body.changes.found else msgspec.structs.replace(finished, warnings=body.changes.warnings)
 
     async def _ask(self, body: Body, request: ModelRequest, show: Show, paused: list[Answer]) -> Answer:
-        data = await written(request, lambda: body.write(self._model, request, self._version, paused))
+        data = await write_body(request, lambda: body.write(self._model, request, self._version, paused))
         async with self._to(betas(request.options)).post(data, request.max_bytes) as answer:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
@@ -122,7 +122,7 @@ class Anthropic:
             fields = msgspec.json.decode(whole, type=dict[str, msgspec.Raw])
             return msgspec.json.encode({name: value for name, value in fields.items() if name in _COUNTED})
 
-        async with http.post(await written(request, write)) as answer:
+        async with http.post(await write_body(request, write)) as answer:
             body = await answer.read()
             if answer.status != 200:
                 raise error_of(body, answer.status, answer.retry_after)

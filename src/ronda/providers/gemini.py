@@ -9,7 +9,7 @@ from ronda.core.events import ModelFinished
 from ronda.core.limits import Timeouts
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Show
-from ronda.drive.offload import written
+from ronda.drive.offload import write_body
 from ronda.errors import UpstreamError
 from ronda.providers.choices import with_missing
 from ronda.providers.http import Http
@@ -68,7 +68,7 @@ class Gemini:
 
     async def _ask(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
         body = body_of(request)
-        data = await written(request, lambda: body.write(self._model, request))
+        data = await write_body(request, lambda: body.write(self._model, request))
         naming = Naming(self._model, body.tools, request.run, request.round)
         async with (self._stream if request.stream else self._plain).post(
             data, len(shows) * request.max_bytes

@@ -9,7 +9,7 @@ from ronda.core.events import ModelFinished
 from ronda.core.limits import Timeouts
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Show
-from ronda.drive.offload import written
+from ronda.drive.offload import write_body
 from ronda.providers.choices import with_missing
 from ronda.providers.http import Http
 from ronda.wire.errors import error_of
@@ -66,7 +66,7 @@ class Mistral:
 
     async def _ask(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
         body = body_of(request, self._agent)
-        data = await written(request, lambda: body.write(self._model, request))
+        data = await write_body(request, lambda: body.write(self._model, request))
         naming = Naming(self._model, body.tools, request.run, request.round)
         async with self._http.post(data, len(shows) * request.max_bytes) as answer:
             if answer.status != 200:

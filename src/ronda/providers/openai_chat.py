@@ -9,7 +9,7 @@ from ronda.core.limits import Timeouts
 from ronda.core.plan import Options
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Show
-from ronda.drive.offload import written
+from ronda.drive.offload import write_body
 from ronda.providers.choices import with_missing
 from ronda.providers.http import Http, bearer, endpoint
 from ronda.wire.errors import error_of
@@ -57,7 +57,7 @@ class OpenAIChat:
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         body = body_of(request, self._quirks, self._api)
-        data = await written(request, lambda: body.write(self._model, request))
+        data = await write_body(request, lambda: body.write(self._model, request))
         async with self._http.post(data, request.max_bytes) as answer:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
@@ -83,7 +83,7 @@ class OpenAIChat:
         extra = {**request.options.extra, "n": Raw(str(n).encode())}
         many = structs.replace(request, options=structs.replace(request.options, extra=extra), scratch={})
         body = body_of(many, self._quirks, self._api)
-        data = await written(many, lambda: body.write(self._model, many))
+        data = await write_body(many, lambda: body.write(self._model, many))
         async with self._http.post(data, n * request.max_bytes) as answer:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)

@@ -9,7 +9,7 @@ from ronda.core.limits import Timeouts
 from ronda.core.plan import Options, Plan
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Show
-from ronda.drive.offload import written
+from ronda.drive.offload import write_body
 from ronda.errors import UpstreamError
 from ronda.providers.http import Http, bearer, endpoint
 from ronda.wire.errors import error_of
@@ -80,7 +80,7 @@ class OpenAIResponses:
 
     async def _call(self, request: ModelRequest, show: Show) -> ModelFinished:
         body = body_of(request, self._quirks)
-        data = await written(request, lambda: body.write(self._model, request, self._encrypted))
+        data = await write_body(request, lambda: body.write(self._model, request, self._encrypted))
         async with self._http.post(data, request.max_bytes) as answer:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)

@@ -158,7 +158,7 @@ def with_inputs(messages: str | Sequence[Mapping[str, Any]], files: Sequence[Inp
     return told
 
 
-def requested(files: Sequence[RequestedFile | Mapping[str, Any] | str]) -> list[Any]:
+def write_requested_files(files: Sequence[RequestedFile | Mapping[str, Any] | str]) -> list[Any]:
     return [
         {"name": file.name, "format": file.format or None, "description": file.description or None}
         if isinstance(file, RequestedFile)

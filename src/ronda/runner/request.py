@@ -12,7 +12,7 @@ import msgspec
 from ronda.core.plan import Approval, ToolChoice
 from ronda.errors import BadRequest
 from ronda.runner.approvals import AgentToolApproval
-from ronda.runner.files import InputFile, RequestedFile, ShellSkillMount, requested, with_inputs
+from ronda.runner.files import InputFile, RequestedFile, ShellSkillMount, with_inputs, write_requested_files
 from ronda.wire.openai_chat.client_request import write_choice
 
 _RENAMED: Final = {"n_choices": "n", "stop_seqs": "stop", "tool_schemas": "tools"}
@@ -72,7 +72,7 @@ def write_request(request: ChatCompletionRequest) -> bytes:
         if name == "messages" and request.input_files:
             value = with_inputs(value, request.input_files)
         elif name == "files":
-            value = requested(value)
+            value = write_requested_files(value)
         elif name == "shell_skills":
             value = [mount.wish for mount in value]
         elif name == "tool_schemas":

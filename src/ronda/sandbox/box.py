@@ -37,7 +37,7 @@ from ronda.sandbox.landlock import landlock_plan
 from ronda.sandbox.layers import Choice, Layers, choose_layer, group_path, probe_layers
 from ronda.sandbox.limits import MB, process_limits
 from ronda.sandbox.policy import AllowedHosts, Policy
-from ronda.sandbox.process import Capture, Ended, OnOutput, Process, Stream
+from ronda.sandbox.process import Capture, ExitStatus, OnOutput, Process, Stream
 from ronda.sandbox.processes import disk_usage
 from ronda.sandbox.proxy import PORT, Proxy
 from ronda.sandbox.seccomp import Filter, write_filter
@@ -46,13 +46,13 @@ from ronda.sandbox.syscalls import this_machine
 from ronda.sandbox.temporary import sweep_temporary, temporary_prefix
 from ronda.sandbox.user import Claim, User, claim_user, closed_folder, hand_over, server_user
 from ronda.sandbox.view import view_of
-from ronda.sandbox.watchdog import Watched
+from ronda.sandbox.watchdog import WatchedSandbox
 
 
-class Finished(Struct, frozen=True):
+class CommandResult(Struct, frozen=True):
     """What came of a command that was run to its end."""
 
-    ended: Ended
+    ended: ExitStatus
     stdout: Capture
     stderr: Capture
 
@@ -210,7 +210,7 @@ class Sandbox:
         env: Mapping[str, str] | None = None,
         most_output: int = 1024 * 1024,
         on_output: OnOutput | None = None,
-    ) -> Finished:
+    ) -> CommandResult:
         """Runs a command to its end, or to its timeout; then it and everything it started is gone."""
         captures: dict[Stream, Capture] = {"stdout": Capture(most_output), "stderr": Capture(most_output)}
 
@@ -228,7 +228,7 @@ class Sandbox:
             ended = await process.wait()
         finally:
             process.kill()  # whoever is cancelled leaves nothing behind
-        return Finished(ended, captures["stdout"], captures["stderr"])
+        return CommandResult(ended, captures["stdout"], captures["stderr"])
 
     async def start(
         self,
@@ -309,9 +309,9 @@ class Sandbox:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def watched(self, process: Process) -> Watched:
+    def watched(self, process: Process) -> WatchedSandbox:
         scratch = (TEMPORARY, SHARED_MEMORY) if self.layer == "bubblewrap" else ()
-        return Watched(
+        return WatchedSandbox(
             process.pid, self.policy, self._folders, scratch, process.exceed, self._excess and self._excess + _OWN
         )
 

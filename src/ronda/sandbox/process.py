@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from ronda.errors import ToolFailed
 from ronda.sandbox.processes import tree
-from ronda.sandbox.watchdog import Excess, Watched, watchdog
+from ronda.sandbox.watchdog import Excess, WatchedSandbox, watchdog
 
 Stream = Literal["stdout", "stderr"]
 OnOutput = Callable[[Stream, bytes], None]
@@ -35,7 +35,7 @@ _OWN_END = 1.0  # seconds for a program that closed its channel to end by itself
 _LAST_WORDS = 5.0  # seconds for what is still in a pipe once the last process is gone
 
 
-class Ended(Struct, frozen=True):
+class ExitStatus(Struct, frozen=True):
     """How it ended. A code from 128 on stands for a signal, as in a shell."""
 
     code: int
@@ -161,9 +161,9 @@ class Process:
             _Pump(stdout, lambda data: sink("stdout", data)),
             _Pump(stderr, lambda data: sink("stderr", data)),
         )
-        self._watched: Watched | None = None
+        self._watched: WatchedSandbox | None = None
         self._cleanups: list[Callable[[], Awaitable[None]]] = []
-        self._ended: asyncio.Task[Ended] | None = None
+        self._ended: asyncio.Task[ExitStatus] | None = None
         self._loop.add_reader(self._pidfd, self._exited)
 
     @property
@@ -179,7 +179,7 @@ class Process:
     def is_running(self) -> bool:
         return not self._exit.done() and self._why == "exited"
 
-    def watch(self, watched: Watched) -> None:
+    def watch(self, watched: WatchedSandbox) -> None:
         """From now on as `watched` says, and not as another did before."""
         self.unwatch()
         self._watched = watched
@@ -244,18 +244,18 @@ class Process:
         if self._why == "exited":
             self._why = why
 
-    async def wait(self) -> Ended:
+    async def wait(self) -> ExitStatus:
         """Until the last of its processes is gone and all it wrote has been handed on."""
         if self._ended is None:
             self._ended = self._loop.create_task(self._finish())
         return await asyncio.shield(self._ended)
 
-    async def end(self) -> Ended:
+    async def end(self) -> ExitStatus:
         """Kills it, and waits."""
         self.kill()
         return await self.wait()
 
-    async def _finish(self) -> Ended:
+    async def _finish(self) -> ExitStatus:
         code = await self._exit
         if self._init >= 0:
             await self._all_gone()
@@ -268,7 +268,7 @@ class Process:
             await cleanup()
         if code == 128 + signal.SIGXCPU:
             self.blame("cpu")
-        return Ended(code, self._why)
+        return ExitStatus(code, self._why)
 
     async def _all_gone(self) -> None:
         self._signal(self._init, signal.SIGKILL)
@@ -361,7 +361,7 @@ def _take_note(pidfd: int) -> None:
         os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
 
 
-def tell(ended: Ended) -> str:
+def tell(ended: ExitStatus) -> str:
     """A sentence for the model and for people."""
     match ended.why:
         case "exited" if ended.code >= 128:

@@ -28,7 +28,7 @@ _MOST_EMPTY = 60  # looks that find no process
 _DISK_SHARE = 20  # a walk may take this part of the time, so that large trees are walked less often
 
 
-class Watched:
+class WatchedSandbox:
     """One sandbox under watch. `end` is called once, from a thread, with what there was too much of."""
 
     def __init__(
@@ -108,26 +108,26 @@ class Watchdog:
     """The two threads; started with the first sandbox, and idle without one."""
 
     def __init__(self) -> None:
-        self._watched: set[Watched] = set()
+        self._watched: set[WatchedSandbox] = set()
         self._changed = threading.Condition()
         self._pid = 0
 
-    def watch(self, watched: Watched) -> None:
+    def watch(self, watched: WatchedSandbox) -> None:
         with self._changed:
             if self._pid != os.getpid():  # a fork has no threads
                 self._pid = os.getpid()
-                for look, due in ((Watched.look, "due"), (Watched.look_at_disk, "disk_due")):
+                for look, due in ((WatchedSandbox.look, "due"), (WatchedSandbox.look_at_disk, "disk_due")):
                     threading.Thread(
                         target=self._run, args=(look, due), daemon=True, name="ronda-sandbox-watchdog"
                     ).start()
             self._watched.add(watched)
             self._changed.notify_all()
 
-    def forget(self, watched: Watched) -> None:
+    def forget(self, watched: WatchedSandbox) -> None:
         with self._changed:
             self._watched.discard(watched)
 
-    def hurry(self, watched: Watched) -> None:
+    def hurry(self, watched: WatchedSandbox) -> None:
         """It is about to work: look at it soon, however idle it was; not at once, since most calls are over by then."""
         with self._changed:
             soon = time.monotonic() + _HURRY
@@ -135,7 +135,7 @@ class Watchdog:
                 watched.due = soon
                 self._changed.notify_all()
 
-    def _run(self, look: Callable[[Watched], None], due: str) -> None:
+    def _run(self, look: Callable[[WatchedSandbox], None], due: str) -> None:
         while True:
             with self._changed:
                 while not self._watched:

@@ -35,7 +35,7 @@ class SchemaError(BadRequest):
     """Not a JSON Schema that can be checked against. The message begins with the place."""
 
 
-def lost(place: str, reference: str) -> SchemaError:
+def missing_reference(place: str, reference: str) -> SchemaError:
     return SchemaError(f'{place}: "{reference[:200]}" is not in this schema, and nothing is fetched from outside')
 
 
@@ -269,7 +269,7 @@ class _Survey:
             found += self._anchors.get(unquote(fragment), ())
         if not found:
             place = self._spots[id(node)].pointer() if id(node) in self._spots else ""
-            raise lost(f"{place}/{keyword}", reference)
+            raise missing_reference(f"{place}/{keyword}", reference)
         return list({id(target): target for target in found}.values())
 
 

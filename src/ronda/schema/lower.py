@@ -40,12 +40,12 @@ __all__ = [
     "OPENAI",
     "RULES",
     "Change",
-    "Lowered",
+    "LoweredSchema",
     "Rules",
     "Weight",
     "lower",
+    "lower_json",
     "lower_names",
-    "lowered",
     "strict_within",
 ]
 
@@ -54,7 +54,7 @@ KEPT_SIZE: Final = 64_000
 _DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
 
 
-class Lowered(Struct, frozen=True):
+class LoweredSchema(Struct, frozen=True):
     """A schema as a provider takes it.
 
     `strict` says that the provider's own strict mode takes it too; else `unfit` says why not. `names` are properties at
@@ -77,7 +77,7 @@ class Lowered(Struct, frozen=True):
         }
 
 
-def lower(schema: dict[str, Any], rules: Rules) -> Lowered:
+def lower(schema: dict[str, Any], rules: Rules) -> LoweredSchema:
     """A tool's schema as a provider takes it."""
     try:
         if is_too_deep(schema):
@@ -89,12 +89,12 @@ def lower(schema: dict[str, Any], rules: Rules) -> Lowered:
         return _any_object(rules, f"nested deeper than {MAX_DEPTH} levels: any object")
 
 
-def lowered(schema: bytes, rules: Rules) -> Lowered:
+def lower_json(schema: bytes, rules: Rules) -> LoweredSchema:
     """The same from JSON, remembered for the next request: the schema in it is everybody's, and not to be changed."""
     return _cached(schema, rules) if len(schema) <= KEPT_SIZE else _read(schema, rules)
 
 
-def strict_within(tools: Sequence[Lowered], rules: Rules) -> tuple[bool, ...]:
+def strict_within(tools: Sequence[LoweredSchema], rules: Rules) -> tuple[bool, ...]:
     """Which tools of one request can be strict at once: the first ones, as far as the provider's limits go.
 
     A tool added at the end never changes what an earlier one is, so that the prompt before it stays the same.
@@ -120,7 +120,7 @@ def strict_within(tools: Sequence[Lowered], rules: Rules) -> tuple[bool, ...]:
 # ---- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _lower(schema: Schema, rules: Rules) -> Lowered:
+def _lower(schema: Schema, rules: Rules) -> LoweredSchema:
     walk = Walk(schema, rules)
     root = Root(walk.node(schema, ""), walk, rules)
     references = _references(schema) if rules.references else ()
@@ -134,30 +134,32 @@ def _lower(schema: Schema, rules: Rules) -> Lowered:
     out, names = root.lowered()
     changes = tuple(walk.changes)
     if rules.always_strict:
-        return Lowered(out, strict=True, changes=changes, names=names)
+        return LoweredSchema(out, strict=True, changes=changes, names=names)
     if rules.strict is None:
-        return Lowered(out, strict=False, changes=changes, names=names)
+        return LoweredSchema(out, strict=False, changes=changes, names=names)
     if walk.loosened:
-        return Lowered(out, strict=False, changes=changes, unfit=walk.first_loosened, names=names)
+        return LoweredSchema(out, strict=False, changes=changes, unfit=walk.first_loosened, names=names)
     formed = strict_form(out, rules.strict)
     weight = weigh(formed, rules.strict)
     if isinstance(weight, Change):
-        return Lowered(out, strict=False, changes=changes, unfit=weight, names=names)
-    return Lowered(formed, strict=True, changes=changes, names=names, weight=weight)
+        return LoweredSchema(out, strict=False, changes=changes, unfit=weight, names=names)
+    return LoweredSchema(formed, strict=True, changes=changes, names=names, weight=weight)
 
 
-def _any_object(rules: Rules, reason: str) -> Lowered:
+def _any_object(rules: Rules, reason: str) -> LoweredSchema:
     change = Change("", reason)
     schema: Schema = {"type": "object", "properties": {}} if rules.properties_needed else {"type": "object"}
-    return Lowered(schema, strict=rules.always_strict, changes=(change,), unfit=None if rules.always_strict else change)
+    return LoweredSchema(
+        schema, strict=rules.always_strict, changes=(change,), unfit=None if rules.always_strict else change
+    )
 
 
 @functools.lru_cache(maxsize=KEPT)
-def _cached(schema: bytes, rules: Rules) -> Lowered:
+def _cached(schema: bytes, rules: Rules) -> LoweredSchema:
     return _read(schema, rules)
 
 
-def _read(schema: bytes, rules: Rules) -> Lowered:
+def _read(schema: bytes, rules: Rules) -> LoweredSchema:
     try:
         value = msgspec.json.decode(schema)
     except (ValueError, RecursionError):

@@ -15,10 +15,10 @@ from ronda.schema.lower_rules import Rules
 
 def lower_names(names: Sequence[str], rules: Rules) -> dict[str, str]:
     """What to call each tool, by the tool's own name. To go back, turn it round: no two tools are called the same."""
-    return renamed(names, rules.tool_name)
+    return allowed_names(names, rules.tool_name)
 
 
-def renamed(names: Sequence[str], allowed: str) -> dict[str, str]:
+def allowed_names(names: Sequence[str], allowed: str) -> dict[str, str]:
     """Each name → one that matches `allowed`: as it is, or with underscores, or with a hash where that was not enough."""
     fits = re.compile(allowed)
     wanted = {name: _plain(name, fits) for name in names}

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ronda.schema.lower_draft import ANNOTATIONS, Schema, follow
 from ronda.schema.lower_merge import Lost, both, either
-from ronda.schema.lower_names import renamed
+from ronda.schema.lower_names import allowed_names
 from ronda.schema.lower_rules import Rules
 from ronda.schema.lower_walk import Walk, say, types_of
 
@@ -113,7 +113,7 @@ class Root:
 
     def _renamed(self, root: Schema) -> tuple[Schema, dict[str, str]]:
         assert self._rules.property_name is not None
-        called = renamed(list(root["properties"]), self._rules.property_name)
+        called = allowed_names(list(root["properties"]), self._rules.property_name)
         kept = {key: value for key, value in root.items() if key in _NAMELESS}
         if "patternProperties" in root:
             kept.pop("additionalProperties", None)

@@ -31,7 +31,7 @@ MAX_CHECKS: Final = 200  # of a part against an alternative, which may have to b
 MAX_DEPTH: Final = 100
 
 
-class Repaired(msgspec.Struct, frozen=True):
+class RepairedArguments(msgspec.Struct, frozen=True):
     """Arguments that fit, and what it took: the place as a JSON pointer, and what was done there. Nothing, if they fitted."""
 
     arguments: dict[str, Any]
@@ -44,10 +44,10 @@ class Checks(Protocol):
     def problems(self, value: Any, limit: int = 5) -> list[Problem]: ...
 
 
-def repair(arguments: dict[str, Any], schema: dict[str, Any], validator: Checks) -> Repaired | None:
+def repair(arguments: dict[str, Any], schema: dict[str, Any], validator: Checks) -> RepairedArguments | None:
     """The arguments as the schema wants them, or None. `validator` has the last word; it may raise SchemaError."""
     if not validator.problems(arguments, 1):
-        return Repaired(arguments)
+        return RepairedArguments(arguments)
     for last_resort in (False, True):
         work = _Repair(schema, last_resort)
         try:
@@ -55,7 +55,7 @@ def repair(arguments: dict[str, Any], schema: dict[str, Any], validator: Checks)
         except (_TooMuch, RecursionError):
             return None
         if work.done and isinstance(repaired, dict) and not validator.problems(repaired, 1):
-            return Repaired(repaired, tuple(text for _, text in work.done))
+            return RepairedArguments(repaired, tuple(text for _, text in work.done))
     return None
 
 

@@ -22,8 +22,8 @@ from ronda.schema.bounds import (
     Bounds,
     SchemaError,
     escape,
-    lost,
     measure,
+    missing_reference,
     subschemas,
 )
 from ronda.schema.patterns import needs_respelling, respell
@@ -160,7 +160,7 @@ def _blame(error: jsonschema_rs.ValidationError, schema: dict[str, Any] | bool) 
         for spot in subschemas(schema):
             for keyword in REFERENCES:
                 if isinstance(reference := spot.node.get(keyword), str) and _is_about(error.message, reference):
-                    return lost(f"{spot.pointer()}/{keyword}", reference)
+                    return missing_reference(f"{spot.pointer()}/{keyword}", reference)
         return SchemaError(_short(error.message))
     problem = _plain(error)[0]
     if error.kind.name == _LOOK_AROUND or (error.kind.name == "format" and '"regex"' in problem.message):

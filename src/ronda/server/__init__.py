@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ronda.server.mounted import create_app as create_app
+    from ronda.server.mounted_app import create_app as create_app
 
 __all__ = ["create_app"]
 
@@ -17,6 +17,6 @@ def __getattr__(name: str) -> Any:
     """Found when it is asked for: whoever wants one module of this folder need not load them all."""
     if name != "create_app":
         raise AttributeError(f"module 'ronda.server' has no attribute {name!r}")
-    from ronda.server.mounted import create_app
+    from ronda.server.mounted_app import create_app
 
     return create_app

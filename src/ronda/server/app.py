@@ -242,7 +242,9 @@ class Server:
             await self.code.close()
         if self.mcp is not None:
             await self.mcp.here().close()
-        if (shared := sys.modules.get("ronda.tools.mcp.shared")) is not None:  # servers that agents' files name
+        if (
+            shared := sys.modules.get("ronda.tools.mcp.shared_connections")
+        ) is not None:  # servers that agents' files name
             await shared.close_shared()
         if "app_stream" in self.__dict__:
             await self.app_stream.close()

@@ -17,7 +17,7 @@ from ronda.server.doors.messages import MESSAGE_ANSWERS, count_tokens, messages,
 from ronda.server.doors.mistral import agents, conversations
 from ronda.server.doors.mistral.completions import COMPLETION_ANSWERS, agent_completions
 from ronda.server.doors.mistral.endpoint import mistral_error
-from ronda.server.doors.responses import create, stored
+from ronda.server.doors.responses import create, stored_responses
 from ronda.server.doors.responses.websocket import responses_socket
 from ronda.server.http.routing import WEBSOCKET, Dialect, Route, Routes
 
@@ -63,10 +63,10 @@ ROUTES: Final = Routes(
         Route(WEBSOCKET, "/v1/responses", RESPONSES, responses_socket, "run"),
         Route("POST", "/v1/responses/compact", RESPONSES, create.compact_response, "run"),
         Route("POST", "/v1/responses/input_tokens", RESPONSES, create.count_input, "run"),
-        Route("GET", _RESPONSE, RESPONSES, stored.retrieve, "read", of_run="run_"),
-        Route("DELETE", _RESPONSE, RESPONSES, stored.delete, "write", of_run="run_"),
-        Route("POST", f"{_RESPONSE}/cancel", RESPONSES, stored.cancel, "write", of_run="run_"),
-        Route("GET", f"{_RESPONSE}/input_items", RESPONSES, stored.list_input, "read"),
+        Route("GET", _RESPONSE, RESPONSES, stored_responses.retrieve, "read", of_run="run_"),
+        Route("DELETE", _RESPONSE, RESPONSES, stored_responses.delete, "write", of_run="run_"),
+        Route("POST", f"{_RESPONSE}/cancel", RESPONSES, stored_responses.cancel, "write", of_run="run_"),
+        Route("GET", f"{_RESPONSE}/input_items", RESPONSES, stored_responses.list_input, "read"),
         Route("POST", "/v1/messages", MESSAGES, messages, "run"),
         *_answers(MESSAGES, MESSAGE_ANSWERS),
         Route("POST", "/v1/messages/count_tokens", MESSAGES, count_tokens, "run"),

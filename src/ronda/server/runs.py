@@ -29,7 +29,7 @@ from ronda.host.sessions import SessionHost
 from ronda.journal import Journal, JournalConflict
 from ronda.journal.memory import MemoryJournal
 from ronda.server.detached.remote_approver import RemoteApprover
-from ronda.server.exchange.rejoin import Rejoined, rejoin
+from ronda.server.exchange.rejoin import RejoinedTurns, rejoin
 from ronda.store import StoreError
 from ronda.store.approvals import ApprovedTools
 from ronda.store.claims import Claims
@@ -286,7 +286,7 @@ class Runs:
         await self.journal.barrier(id)
         return is_open
 
-    async def rejoin(self, turns: tuple[Turn, ...], owner: str) -> Rejoined:
+    async def rejoin(self, turns: tuple[Turn, ...], owner: str) -> RejoinedTurns:
         """Our half of mixed turns beside the caller's."""
         return await rejoin((self.memory, self.journal), turns, owner)
 

@@ -25,7 +25,7 @@ class StoreError(RondaError):
         self.problem = problem  # without the place, which is the operator's business
 
 
-class Taken(RondaError):
+class WriteConflict(RondaError):
     """Somebody else has written what was to be written here."""
 
     status_hint = 409

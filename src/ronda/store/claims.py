@@ -124,7 +124,7 @@ def _is_at(path: Path, file: int) -> bool:
 
 
 @asynccontextmanager
-async def claimed(claims: Claims, owner: str, name: str) -> AsyncIterator[None]:
+async def hold_claim(claims: Claims, owner: str, name: str) -> AsyncIterator[None]:
     """Wait for a claim, and hold it."""
     while True:
         if await claims.claim(owner, name):

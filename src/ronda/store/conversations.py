@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Raw, Struct
 
-from ronda.store import Taken
+from ronda.store import WriteConflict
 
 
 class ConversationRow(Struct, frozen=True):
@@ -43,5 +43,5 @@ class Conversations(Protocol):
     async def delete(self, owner: str, id: str) -> bool: ...
 
 
-def went_on(id: str) -> Taken:
-    return Taken(f"the conversation '{id}' went on, or ended, while this request was read; try again")
+def went_on(id: str) -> WriteConflict:
+    return WriteConflict(f"the conversation '{id}' went on, or ended, while this request was read; try again")

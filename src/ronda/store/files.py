@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ronda.core.files import StoredFile
 from ronda.errors import TooLarge
-from ronda.store import Taken
+from ronda.store import WriteConflict
 
 Place: TypeAlias = Callable[[], None]
 Drop: TypeAlias = Callable[[str], None]  # by hash
@@ -64,5 +64,5 @@ def check_quota(quota: FileQuota, files: int, size: int, more: int) -> None:
         raise QuotaExceeded(quota, files, size)
 
 
-def file_taken(id: str) -> Taken:
-    return Taken(f"there is a file '{id}' already")
+def file_taken(id: str) -> WriteConflict:
+    return WriteConflict(f"there is a file '{id}' already")

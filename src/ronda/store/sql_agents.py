@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from ronda.store import Taken
+from ronda.store import WriteConflict
 from ronda.store.agents import AgentRow, AliasRow, number_in
 from ronda.store.sql import Duplicate, Sql, Tables
 
@@ -25,7 +25,7 @@ class SqlAgents:
         try:
             await self._tables.write(create)
         except Duplicate as error:
-            raise Taken(f"there is an agent '{id}' already") from error
+            raise WriteConflict(f"there is an agent '{id}' already") from error
 
     async def find(self, owner: str, id: str, version: int | str | None = None) -> AgentRow | None:
         def find(db: Sql) -> AgentRow | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from ronda.store import Taken
+from ronda.store import WriteConflict
 from ronda.store.conversations import ConversationRow, RunRow, went_on
 from ronda.store.sql import Duplicate, Sql, Tables
 
@@ -26,7 +26,7 @@ class SqlConversations:
         try:
             await self._tables.write(create)
         except Duplicate as error:
-            raise Taken(f"there is a conversation '{id}' already") from error
+            raise WriteConflict(f"there is a conversation '{id}' already") from error
 
     async def find(self, owner: str, id: str) -> ConversationRow | None:
         def find(db: Sql) -> ConversationRow | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ronda.store import Taken
+from ronda.store import WriteConflict
 from ronda.store.queue import ClaimedRun, QueuedRun, QueueEntry, QueueFull, QueueLimits
 from ronda.store.sql import Duplicate, Sql, Tables
 
@@ -46,7 +46,7 @@ class SqlQueue:
         try:
             await self._tables.write(add, _ALONE)
         except Duplicate as error:
-            raise Taken(f"the run '{run.run}' is queued already") from error
+            raise WriteConflict(f"the run '{run.run}' is queued already") from error
 
     async def claim(self, worker: str, limits: QueueLimits, now: float, until: float) -> ClaimedRun | None:
         bounds = {

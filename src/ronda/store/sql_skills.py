@@ -6,7 +6,7 @@ import msgspec
 from msgspec import structs
 
 from ronda.core.skills import StoredSkill
-from ronda.store import Taken
+from ronda.store import WriteConflict
 from ronda.store.sql import Duplicate, Sql, Tables
 
 _decode = msgspec.json.Decoder(StoredSkill).decode
@@ -21,7 +21,7 @@ class SqlSkills:
         try:
             await self._tables.write(lambda db: db.execute("INSERT INTO skill VALUES (?, ?, ?, ?, ?)", row))
         except Duplicate as error:
-            raise Taken(f"there is a skill '{skill.id}' already") from error
+            raise WriteConflict(f"there is a skill '{skill.id}' already") from error
 
     async def find(self, owner: str, id: str) -> StoredSkill | None:
         def find(db: Sql) -> StoredSkill | None:

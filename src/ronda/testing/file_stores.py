@@ -10,7 +10,7 @@ from ronda.core.containers import StoredContainer
 from ronda.core.files import FileSource, StoredFile
 from ronda.core.skills import SkillVersion, StoredSkill
 from ronda.core.supplies import CodeLimits
-from ronda.store import Taken
+from ronda.store import WriteConflict
 from ronda.store.catalog import Catalog
 from ronda.store.files import FileQuota, QuotaExceeded
 from ronda.testing.catalogs import Contract
@@ -45,7 +45,7 @@ class FilesContract(Contract):
         async with self.opened() as catalog:
             await self.add(catalog, "ann", stored("f1"))
             for owner in ("ann", "bob"):
-                with raises(Taken):
+                with raises(WriteConflict):
                     await self.add(catalog, owner, stored("f1", "bb"))
             assert await catalog.files.find("ann", "f1", 11.0) == stored("f1")
 
@@ -169,7 +169,7 @@ class SkillsContract(Contract):
         async with self.opened() as catalog:
             await catalog.skills.create("ann", skill("s1"))
             for owner in ("ann", "bob"):
-                with raises(Taken):
+                with raises(WriteConflict):
                     await catalog.skills.create(owner, skill("s1", 20.0))
             assert await catalog.skills.find("ann", "s1") == skill("s1")
 

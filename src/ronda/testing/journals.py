@@ -38,7 +38,7 @@ from ronda.core.events import (
 from ronda.core.parts import AssistantTurn, Image, Text, ToolCall, ToolResult, Usage, UserTurn, user
 from ronda.core.plan import Plan, ToolSpec
 from ronda.errors import ProtocolError
-from ronda.journal import Journal, JournalConflict, Unfinished
+from ronda.journal import Journal, JournalConflict, UnfinishedRun
 from ronda.testing.facts import FILE, SCHEMA, STRANGE, every_fact, finish, start
 from ronda.testing.raises import raises
 from ronda.testing.run_lists import RunListContract
@@ -235,7 +235,7 @@ class JournalContract(RunListContract):
             journal.append("finished", finish())
             journal.release("left")
             journal.release("finished")
-            assert await journal.unfinished() == [Unfinished("left", 2, start("left"))]
+            assert await journal.unfinished() == [UnfinishedRun("left", 2, start("left"))]
 
     # ---- the callers' calls ------------------------------------------------------------------------------------------
 
@@ -370,7 +370,7 @@ class DurableJournalContract(JournalContract):
         async with self.opened() as journal:
             journal.append("a", [start("a"), ModelStarted(0)])
         async with self.opened() as journal:
-            assert await journal.unfinished() == [Unfinished("a", 2, start("a"))]
+            assert await journal.unfinished() == [UnfinishedRun("a", 2, start("a"))]
             assert _facts(await journal.resume("a")) == [start("a"), ModelStarted(0)]
             assert await journal.unfinished() == []
             journal.append("a", finish())
@@ -394,7 +394,7 @@ class DurableJournalContract(JournalContract):
                 await other.resume("a")
             one.release("a")
             await one.barrier("a")
-            assert await other.unfinished() == [Unfinished("a", 1, start("a"))]
+            assert await other.unfinished() == [UnfinishedRun("a", 1, start("a"))]
             assert _facts(await other.resume("a")) == [start("a")]
             with raises(JournalConflict):
                 await one.resume("a")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 
-from ronda.store import Taken
+from ronda.store import WriteConflict
 from ronda.store.queue import ClaimedRun, Queue, QueuedRun, QueueEntry, QueueFull, QueueLimits
 
 WIDE = QueueLimits(100, 100, 100)
@@ -51,7 +51,7 @@ class QueueContract(ABC):
         await _add(queue, _run("a"))
         try:
             await queue.enqueue(_run("a"), MANY)
-        except Taken:
+        except WriteConflict:
             return
         raise AssertionError("a run was queued twice")
 

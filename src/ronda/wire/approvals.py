@@ -16,7 +16,7 @@ from ronda.core.events import Answered, Asked
 from ronda.core.parts import NULL
 from ronda.core.plan import ToolSpec
 from ronda.wire.fields import bad, check_count, field
-from ronda.wire.json import parsed
+from ronda.wire.json import as_json
 from ronda.wire.web_search import EXTRACT, SEARCH
 
 EVENT: Final = "agentic_tool_approval_required"
@@ -85,7 +85,7 @@ def approval_of(question: Asked, spec: ToolSpec | None, session: str, round: int
 
 def _arguments(question: Asked, spec: ToolSpec | None) -> Any:
     """As the call would run with them. Of files that code is to give back only the names: programs for mistral.rs join them."""
-    shown = parsed(question.arguments)
+    shown = as_json(question.arguments)
     if spec is None or spec.tool_type != "code_execution" or not isinstance(shown, Raw):
         return shown
     values = msgspec.json.decode(shown)

@@ -84,7 +84,7 @@ def model_ids(run: Run, turns: Sequence[Turn]) -> dict[str, str]:
     return {id: call.id for id, call in found.items() if call is not None and call.id != id}
 
 
-def renamed(turn: Turn, ids: Mapping[str, str]) -> Turn:
+def rename_calls(turn: Turn, ids: Mapping[str, str]) -> Turn:
     """A turn whose calls, or results, have other ids."""
     if isinstance(turn, ToolTurn):
         return ToolTurn(tuple([_renamed_result(one, ids) for one in turn.results]))
@@ -109,7 +109,7 @@ def _renamed_result(result: ToolResult, ids: Mapping[str, str]) -> ToolResult:
 
 
 def all_renamed(turns: Sequence[Turn], ids: Mapping[str, str]) -> tuple[Turn, ...]:
-    return tuple([renamed(turn, ids) for turn in turns]) if ids else tuple(turns)
+    return tuple([rename_calls(turn, ids) for turn in turns]) if ids else tuple(turns)
 
 
 # ---- what a run remembers of its input ---------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ Capability: TypeAlias = Literal[
 ]
 
 
-class Hosted(Struct, frozen=True):
+class HostedTool(Struct, frozen=True):
     """Something that a service does itself, with its own tools.
 
     `tool` is the name of a tool that does the same: a server whose operator has given it one has what is asked for.
@@ -35,55 +35,55 @@ class Hosted(Struct, frozen=True):
     flag: str = ""  # with which an operator switches it on
 
 
-_SEARCH: Final = Hosted("web search", "search_the_web", "search", "--enable-search")
-OFFLINE_SEARCH: Final = Hosted(
+_SEARCH: Final = HostedTool("web search", "search_the_web", "search", "--enable-search")
+OFFLINE_SEARCH: Final = HostedTool(
     "search that does without the web", "", "offline_search", "a folder in [search], with --enable-search,"
 )
-_PYTHON: Final = Hosted("code execution", "run_python", "python", "--enable-code-execution")
-SHELL: Final = Hosted("shell", "run_shell", "shell", "--enable-shell")
-_MCP: Final = Hosted("MCP servers that a request may name", "call_mcp", "mcp", flag="--mcp-allow-url")
-_COMPUTER: Final = Hosted("computer to use", "use_computer")
-_TOOL_SEARCH: Final = Hosted("search for tools", "find_tools", flag="tools that are deferred")
+_PYTHON: Final = HostedTool("code execution", "run_python", "python", "--enable-code-execution")
+SHELL: Final = HostedTool("shell", "run_shell", "shell", "--enable-shell")
+_MCP: Final = HostedTool("MCP servers that a request may name", "call_mcp", "mcp", flag="--mcp-allow-url")
+_COMPUTER: Final = HostedTool("computer to use", "use_computer")
+_TOOL_SEARCH: Final = HostedTool("search for tools", "find_tools", flag="tools that are deferred")
 
 # What asks for it: the types of tools, without their dates, and the fields of requests.
-HOSTED: Final[dict[str, Hosted]] = {
+HOSTED: Final[dict[str, HostedTool]] = {
     "web_search": _SEARCH,
     "web_search_options": _SEARCH,
     "web_search_premium": _SEARCH,
     "web_search_preview": _SEARCH,
-    "web_fetch": Hosted("way to fetch pages", "read_page", "fetch", "--enable-search"),
+    "web_fetch": HostedTool("way to fetch pages", "read_page", "fetch", "--enable-search"),
     "code_interpreter": _PYTHON,
     "code_execution": _PYTHON,
     "enable_code_execution": _PYTHON,
     "shell": SHELL,
     "bash": SHELL,
     "enable_shell": SHELL,
-    "file_search": Hosted("file search", "search_files", "files"),
-    "document_library": Hosted("document libraries", "search_files", "files"),
-    "text_editor": Hosted("files to edit", "edit_file", "files"),
-    "memory": Hosted("memory", "remember", "files"),
-    "container": Hosted("shell, which skills need", "", "shell", "--enable-shell"),
-    "image_generation": Hosted("image generation", "make_image", "images"),
+    "file_search": HostedTool("file search", "search_files", "files"),
+    "document_library": HostedTool("document libraries", "search_files", "files"),
+    "text_editor": HostedTool("files to edit", "edit_file", "files"),
+    "memory": HostedTool("memory", "remember", "files"),
+    "container": HostedTool("shell, which skills need", "", "shell", "--enable-shell"),
+    "image_generation": HostedTool("image generation", "make_image", "images"),
     "mcp": _MCP,
     "mcp_servers": _MCP,
     "mcp_toolset": _MCP,
-    "connector": Hosted("connectors", "", "mcp", flag="--mcp-config"),
+    "connector": HostedTool("connectors", "", "mcp", flag="--mcp-config"),
     "computer": _COMPUTER,
     "computer_toolset": _COMPUTER,
     "computer_use": _COMPUTER,
     "computer_use_preview": _COMPUTER,
-    "browser_toolset": Hosted("browser", "use_browser"),
+    "browser_toolset": HostedTool("browser", "use_browser"),
     "tool_search": _TOOL_SEARCH,
     "tool_search_tool_bm25": _TOOL_SEARCH,
     "tool_search_tool_regex": _TOOL_SEARCH,
-    "programmatic_tool_calling": Hosted("programmatic tool calls"),
-    "advisor": Hosted("advisor", "ask_advisor"),
+    "programmatic_tool_calling": HostedTool("programmatic tool calls"),
+    "advisor": HostedTool("advisor", "ask_advisor"),
 }
 
 _DATE: Final = re.compile(r"_20\d\d_?\d\d_?\d\d\Z")
 
 
-def hosted_by(type: str) -> Hosted | None:
+def hosted_by(type: str) -> HostedTool | None:
     """What a type of tool asks for. `web_search_20250305` → as `web_search`: a date is only that of the declaration."""
     return HOSTED.get(_DATE.sub("", type))
 
@@ -93,7 +93,7 @@ class Need(Struct, frozen=True):
 
     name: str  # the type of a tool, or a field
     path: str
-    hosted: Hosted
+    hosted: HostedTool
     is_optional: bool = False  # the caller does without, and hears of it
     called: str = ""  # what `tool_choice` calls it
     settings: tuple[str, ...] = ()  # members that say how it should be done
@@ -102,7 +102,7 @@ class Need(Struct, frozen=True):
     server: NamedServer | None = None  # the MCP server that is meant
     confirmed: tuple[str, ...] = ()  # names of tools whose calls a person has to confirm
     also: tuple[
-        Hosted, ...
+        HostedTool, ...
     ] = ()  # what does part of it: one of all these is enough, and those that are had are offered
 
     @property
@@ -123,11 +123,11 @@ class Need(Struct, frozen=True):
         return f"'{self.name}' cannot be used here: {self.reason}"
 
 
-def lack(hosted: Hosted) -> str:
+def lack(hosted: HostedTool) -> str:
     return f"this server has no {hosted.noun}" + (f"; {hosted.flag} switches it on" if hosted.flag else "")
 
 
-def fate(hosted: Hosted) -> str:
+def fate(hosted: HostedTool) -> str:
     """What becomes of it, for docs/compatibility.md."""
     return f"read: on a server with {hosted.flag}; else refused" if hosted.flag else f"refused: {lack(hosted)}"
 
@@ -172,7 +172,7 @@ def with_search_options(need: Need, raw: Raw, path: str) -> Need:
     return replace(need, web=WebTools(options, options))
 
 
-def renamed(choice: ToolChoice, stand_ins: Mapping[str, tuple[str, ...]]) -> ToolChoice:
+def rename_choice(choice: ToolChoice, stand_ins: Mapping[str, tuple[str, ...]]) -> ToolChoice:
     """The choice of what a service has is the choice of the tools that stand in for it here."""
     if not stand_ins or not choice.names:
         return choice

@@ -104,14 +104,14 @@ def file_object(file: StoredFile, container: str) -> dict[str, Any]:
     }
 
 
-class Listed(Struct, frozen=True):
+class PageEntry(Struct, frozen=True):
     """An object and the id that a page goes on from."""
 
     id: str
     object: dict[str, Any]
 
 
-def write_page(rows: Sequence[Listed], query: Query) -> dict[str, Any]:
+def write_page(rows: Sequence[PageEntry], query: Query) -> dict[str, Any]:
     order = _last(query, "order", "desc")
     if order not in ("asc", "desc"):
         raise BadRequest(f"'order' must be 'asc' or 'desc', not {order[:50]!r}", param="order")

@@ -79,7 +79,7 @@ def read_permission(fields: Mapping[str, Raw]) -> Approval:
     return "auto"
 
 
-def bounded(fields: Mapping[str, Raw], name: str, least: int, most: int | None = None) -> int | None:
+def read_bounded(fields: Mapping[str, Raw], name: str, least: int, most: int | None = None) -> int | None:
     value = whole(fields, name)
     if value is not None and (value < least or (most is not None and value > most)):
         bounds = f"at least {least}" if most is None else f"from {least} to {most}"

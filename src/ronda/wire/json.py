@@ -17,7 +17,7 @@ encode = msgspec.json.Encoder().encode
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
-def parsed(text: str) -> Raw | str:
+def as_json(text: str) -> Raw | str:
     """JSON as a value to be written; what is none, as the text that it is."""
     try:
         # Written at once, since what can just be read at this depth of the stack may not be written at another.

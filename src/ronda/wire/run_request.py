@@ -9,7 +9,7 @@ from msgspec import Struct
 from ronda.core.parts import SystemTurn, Turn, user
 from ronda.errors import BadRequest
 from ronda.wire.conversation import read_turns
-from ronda.wire.fields import bounded, check_count, field, read_fields
+from ronda.wire.fields import check_count, field, read_bounded, read_fields
 
 MAX_VARIANTS: Final = 8
 MAX_FILES: Final = 100
@@ -54,7 +54,7 @@ def read_run_request(body: bytes) -> RunRequest:
     return RunRequest(
         (SystemTurn(instructions), *turns) if instructions else turns,
         (models,) if isinstance(models, str) else tuple(models),
-        bounded(fields, "variants", 1, MAX_VARIANTS) or 1,
+        read_bounded(fields, "variants", 1, MAX_VARIANTS) or 1,
         files,
         field(fields, "parent", str, None),
     )

@@ -60,7 +60,7 @@ from ronda.wire.failures import RUN_IS_WAITING, Failure, failure_at
 from ronda.wire.preview import ArgumentPatches, Previews
 from ronda.wire.questions import Questions
 from ronda.wire.tool_records import ToolRecords
-from ronda.wire.unseen import Seen, unseen_pieces
+from ronda.wire.unseen import ShownLengths, unseen_pieces
 from ronda.wire.updates import (
     CallsGrew,
     Delta,
@@ -390,7 +390,7 @@ class Showing:
     # ---- the end of a turn, and of the run ---------------------------------------------------------------------------
 
     def _unseen(self, turn: AssistantTurn, logprobs: Raw) -> list[Delta]:
-        seen = Seen(self.text, self._reasoning, self._refusal)
+        seen = ShownLengths(self.text, self._reasoning, self._refusal)
         unseen = unseen_pieces(turn, seen, holds_text=self.holds_text, refusal_is_text=self._refusal_is_text)
         if logprobs != NULL and not self._has_logprobs:
             unseen.append(LogprobsDelta(logprobs))

@@ -62,6 +62,6 @@ def _half(mark: re.Match[bytes]) -> str:
     return "first" if 0xD800 <= number < 0xDC00 else "second" if 0xDC00 <= number < 0xE000 else ""
 
 
-def mended(body: bytes) -> bytes:
+def mend_surrogates(body: bytes) -> bytes:
     """A whole answer."""
     return SurrogateMender().mend(body)

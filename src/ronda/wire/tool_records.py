@@ -14,7 +14,7 @@ from ronda.core.plan import ToolSpec
 from ronda.wire.approvals import write_tool
 from ronda.wire.citations import Source, sources_of
 from ronda.wire.file_kinds import format_of
-from ronda.wire.json import UNREADABLE, encode, parsed
+from ronda.wire.json import UNREADABLE, as_json, encode
 from ronda.wire.made_files import file_object, placeholder_id
 from ronda.wire.preview import ArgumentPatches, write_patches
 from ronda.wire.supplies import supplies_of
@@ -238,7 +238,7 @@ class ToolRecords:
 
     def _arguments(self, call: ToolCall) -> dict[str, Any]:
         if not (type := self.tool_type(call)):
-            return {"tool_type": "custom", "arguments": call.arguments, "input": parsed(call.arguments)}
+            return {"tool_type": "custom", "arguments": call.arguments, "input": as_json(call.arguments)}
         members = _object(Raw(call.arguments.encode())) or {}
         return {"tool_type": type, **{name: members[name] for name in _TOLD.get(type, ()) if name in members}}
 

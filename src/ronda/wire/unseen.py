@@ -11,7 +11,7 @@ from ronda.core.parts import AssistantTurn, Reasoning, Refusal, Text, ToolCall
 from ronda.wire.updates import Delta
 
 
-class Seen(Struct, gc=False):
+class ShownLengths(Struct, gc=False):
     """Characters of a turn that were shown."""
 
     text: int = 0
@@ -19,7 +19,7 @@ class Seen(Struct, gc=False):
     refusal: int = 0
 
 
-def unseen_pieces(turn: AssistantTurn, seen: Seen, *, holds_text: bool, refusal_is_text: bool) -> list[Delta]:
+def unseen_pieces(turn: AssistantTurn, seen: ShownLengths, *, holds_text: bool, refusal_is_text: bool) -> list[Delta]:
     """In the order of the turn. Text that is held back is left out."""
     unseen: list[Delta] = []
     for part in turn.parts:

@@ -15,7 +15,7 @@ from tests.server.runs_door import HI, Deleting, Follower, asked_of, get, post
 from ronda import tool
 from ronda.core.events import Asked, Event, RunFinished, RunStarted, ToolFinished, ToolStarted
 from ronda.errors import RondaError
-from ronda.journal import Unfinished
+from ronda.journal import UnfinishedRun
 from ronda.server.detached.recovery import recover_runs
 from ronda.testing import ScriptedModel, says
 
@@ -244,7 +244,7 @@ class Locked(Remembering):
 
     is_locked = True
 
-    async def unfinished(self) -> list[Unfinished]:
+    async def unfinished(self) -> list[UnfinishedRun]:
         if self.is_locked:
             self.is_locked = False
             raise RondaError("the database is locked")

@@ -18,7 +18,7 @@ from tests.tools.mcp.serving import listening, program
 
 from ronda.providers.script import Call
 from ronda.testing import ScriptedModel, calls, says
-from ronda.tools.mcp.shared import close_shared
+from ronda.tools.mcp.shared_connections import close_shared
 from ronda.wire.json import encode
 
 ADD = calls(Call("far_add", {"a": 1, "b": 2}))

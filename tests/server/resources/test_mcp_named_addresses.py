@@ -20,7 +20,7 @@ from tests.tools.mcp.serving import listening
 
 from ronda.testing import ScriptedModel, says
 from ronda.tools.mcp.http import tls_context
-from ronda.tools.mcp.shared import close_shared
+from ronda.tools.mcp.shared_connections import close_shared
 
 ANY_HOST = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 

@@ -1,6 +1,6 @@
 """A JSON Schema → what a decoder enforces: a schema that llguidance follows to the letter, within a number of tokens.
 
-`Bounded` rewrites a schema: what comes out says only what the decoder understands. Whatever is decoded under it is valid
+`BoundedSchema` rewrites a schema: what comes out says only what the decoder understands. Whatever is decoded under it is valid
 under the original if that `is_exact`; if not, it nearly always is, and is checked anyway. `fit` also bounds it: strings, arrays,
 numbers, extra properties and recursion get limits, so that every instance fits in the tokens there are, whatever the model
 does. `Unsupported` says why a schema can be neither.
@@ -9,7 +9,7 @@ Separators are fixed (", " and ": ", as models were shown): blanks between token
 nothing. Knows no engine: the text of a grammar is `wire.markup`'s.
 """
 
-from ronda.schema.grammar.bounded import Bounded, Fitted, TooSmall
+from ronda.schema.grammar.bounded_schema import BoundedSchema, FittedSchema, TooSmall
 from ronda.schema.grammar.cost import Cost
 from ronda.schema.grammar.exact import is_exact
 from ronda.schema.grammar.shapes import Unsupported
@@ -17,9 +17,9 @@ from ronda.schema.grammar.write import SEPARATORS, schema_of
 
 __all__ = [
     "SEPARATORS",
-    "Bounded",
+    "BoundedSchema",
     "Cost",
-    "Fitted",
+    "FittedSchema",
     "TooSmall",
     "Unsupported",
     "is_exact",

@@ -12,9 +12,9 @@ from ronda.errors import BadRequest, NotFound
 from ronda.files.file_store import FileFacts
 from ronda.sandbox.policy import AllowedHosts, FullNetwork, Loopback, Network, NoNetwork
 from ronda.server.api.files import FileContent, content_type_of, receive_file
-from ronda.server.http.incoming import Done, Incoming, Json
+from ronda.server.http.incoming import Incoming, Json, NoContent
 from ronda.wire.container_objects import (
-    Listed,
+    PageEntry,
     container_object,
     file_object,
     read_file_id,
@@ -48,9 +48,9 @@ async def create(server: Server, incoming: Incoming) -> ASGIApp:
 
 def _shown(server: Server, container: StoredContainer) -> dict[str, Any]:
     """With the limits that hold: the operator's, or what its client wants where that is less."""
-    from ronda.tools.code.limits import limited  # most servers run no code, and list no containers
+    from ronda.tools.code.limits import limit_policy  # most servers run no code, and list no containers
 
-    policy = limited(server.config.sandbox, container.limits)
+    policy = limit_policy(server.config.sandbox, container.limits)
     return container_object(container, policy.max_memory_mb, _hosts(policy.network))
 
 
@@ -70,7 +70,7 @@ async def list_containers(server: Server, incoming: Incoming) -> ASGIApp:
     found = await server.containers.of(incoming.owner)
     if names := incoming.query.get("name"):
         found = [one for one in found if one.name == names[-1]]
-    rows = [Listed(container_id(one.session), _shown(server, one)) for one in found]
+    rows = [PageEntry(container_id(one.session), _shown(server, one)) for one in found]
     return Json(encode(write_page(rows, incoming.query)))
 
 
@@ -103,7 +103,7 @@ def _facts(facts: FileFacts, session: str) -> FileFacts:
 async def list_files(server: Server, incoming: Incoming) -> ASGIApp:
     owner, id = incoming.owner, incoming.places["id"]
     session = (await server.containers.find(owner, id)).session
-    rows = [Listed(file.id, file_object(file, id)) for file in await server.containers.files(owner, session)]
+    rows = [PageEntry(file.id, file_object(file, id)) for file in await server.containers.files(owner, session)]
     return Json(encode(write_page(rows, incoming.query)))
 
 
@@ -119,7 +119,7 @@ async def delete_file(server: Server, incoming: Incoming) -> ASGIApp:
     session = (await server.containers.find(incoming.owner, places["id"])).session
     await server.containers.file(incoming.owner, session, places["file_id"])
     await server.files.delete(incoming.owner, places["file_id"])
-    return Done()
+    return NoContent()
 
 
 async def file_content(server: Server, incoming: Incoming) -> ASGIApp:

@@ -14,7 +14,7 @@ from ronda.errors import BadRequest, NotProduced
 from ronda.files.file_store import FileFacts, FileStore
 from ronda.server.http.forms import Take, read_parts
 from ronda.server.http.incoming import Header, Incoming, Json
-from ronda.server.http.shapes import shaped
+from ronda.server.http.shapes import with_shape
 from ronda.store import StoreError
 from ronda.wire.file_kinds import OCTETS
 from ronda.wire.files import FileShape, content_disposition, read_form, shape_of, write_deleted, write_file, write_page
@@ -35,7 +35,7 @@ _HARMLESS: Final[tuple[Header, ...]] = (
 )
 
 
-@shaped(shape_of)
+@with_shape(shape_of)
 async def upload(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
     def describe(facts: FileFacts, fields: Mapping[str, str]) -> FileFacts:
         form = read_form(fields, shape)
@@ -72,23 +72,23 @@ def file_name(name: str) -> str:
     return "".join([sign for sign in last if sign.isprintable()])[:255] or "input_file"
 
 
-@shaped(shape_of)
+@with_shape(shape_of)
 async def list_files(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
     return Json(write_page(await server.files.of(incoming.owner), incoming.query, shape))
 
 
-@shaped(shape_of)
+@with_shape(shape_of)
 async def get(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
     return Json(write_file(await server.files.find(incoming.owner, incoming.places["id"]), shape))
 
 
-@shaped(shape_of)
+@with_shape(shape_of)
 async def delete(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
     await server.files.delete(incoming.owner, incoming.places["id"])
     return Json(write_deleted(incoming.places["id"], shape))
 
 
-@shaped(shape_of)
+@with_shape(shape_of)
 async def content(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
     id = incoming.places["id"]
     if is_placeholder(id):

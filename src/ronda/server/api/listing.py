@@ -8,7 +8,7 @@ from starlette.types import ASGIApp
 
 from ronda.drive.offload import aside
 from ronda.server.http.incoming import Incoming, Json, Whole
-from ronda.server.http.shapes import shaped
+from ronda.server.http.shapes import with_shape
 from ronda.wire.files import FileShape, shape_of
 from ronda.wire.json import encode
 from ronda.wire.model_list import model_list, model_object
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ronda.server.app import Server
 
 
-@shaped(shape_of)
+@with_shape(shape_of)
 async def list_models(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
     tools = _tools(server)
     if server.agent_files is None:
@@ -32,7 +32,7 @@ def _listed(server: Server, shape: FileShape, tools: dict[str, Any]) -> bytes:
     return encode(model_list(listed, shape))
 
 
-@shaped(shape_of)
+@with_shape(shape_of)
 async def get_model(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
     name = incoming.places["name"]
     await server.models.find(name, incoming.owner)

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 from ronda.core.events import Event, RunFinished, RunStarted
 from ronda.core.parts import SystemTurn, Turn
 from ronda.core.run import Run, rebuild
-from ronda.core.transcript import continued
+from ronda.core.transcript import join_turns
 from ronda.errors import BadRequest, NotFound
 from ronda.server.detached.groups import group_of, new_names, open_group
 from ronda.server.detached.run_states import Queued, state_of
@@ -92,7 +92,7 @@ def _continued(before: list[Event], new: tuple[Turn, ...]) -> tuple[Turn, ...]:
     run = rebuild(before)
     first = tuple([turn for turn in new if type(turn) is SystemTurn])
     rest = tuple([turn for turn in new if type(turn) is not SystemTurn])
-    return (*first, *continued(run.turns, rest, run.results))
+    return (*first, *join_turns(run.turns, rest, run.results))
 
 
 def _files_of(before: list[Event]) -> dict[str, str] | None:

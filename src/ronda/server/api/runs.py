@@ -38,7 +38,7 @@ from ronda.server.detached.run_states import SHOWN_STATES, Queued, queued_among,
 from ronda.server.doors.app_stream.page import builds_page
 from ronda.server.doors.responses.query import Query
 from ronda.server.exchange.follow import EventStream
-from ronda.server.http.incoming import Done, Incoming, Json, Whole
+from ronda.server.http.incoming import Incoming, Json, NoContent, Whole
 from ronda.wire import updates
 from ronda.wire.events import write_frame, write_preview
 from ronda.wire.failures import BROKE_DOWN, RUN_IS_WAITING, Failure
@@ -121,7 +121,7 @@ async def follow_run(server: Server, incoming: Incoming) -> ASGIApp:
     events = await _found(server, incoming)
     after = _after(incoming)
     if after is not None and type(events[-1]) is RunFinished and after >= (len(events) - 1, 0):
-        return Done()
+        return NoContent()
     start = events[0]
     assert type(start) is RunStarted
     # A preview goes on from the pieces before it: whoever comes back within a turn has them read again.

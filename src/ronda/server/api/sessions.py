@@ -18,7 +18,7 @@ from ronda.server.doors.responses.query import Query
 from ronda.server.http.incoming import Incoming, Json, Whole
 from ronda.server.resources import whole_sessions
 from ronda.store.sessions import Cursor
-from ronda.wire.fields import bad, bounded, field, read_fields
+from ronda.wire.fields import bad, field, read_bounded, read_fields
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.session_fields import LONGEST_NAME, is_name
 from ronda.wire.sessions import Labels, read_document, read_labels
@@ -136,7 +136,7 @@ def _read_fork(body: bytes) -> tuple[str | None, int | None, str | None, int | N
     if name is not None and not is_name(name):
         raise bad("id", f"must be 1 to {LONGEST_NAME} printable characters")
     run: str | None = field(fields, "run", str, None)
-    num_turns, round = bounded(fields, "num_turns", 1), bounded(fields, "round", 0)
+    num_turns, round = read_bounded(fields, "num_turns", 1), read_bounded(fields, "round", 0)
     if run is not None and num_turns is not None:
         raise bad("num_turns", "does not go with 'run'")
     if round is not None and run is None:

@@ -15,7 +15,7 @@ from ronda.files.archives import DEFAULT_LIMITS, folder_of, is_zip, unpack_zip
 from ronda.files.skill_store import find_version
 from ronda.server.http.forms import Take, read_parts
 from ronda.server.http.incoming import Incoming, Json, Whole
-from ronda.server.http.shapes import shaped
+from ronda.server.http.shapes import with_shape
 from ronda.wire.skills import (
     SkillShape,
     shape_of,
@@ -61,7 +61,7 @@ async def _read_folder(incoming: Incoming) -> tuple[dict[str, bytes], dict[str, 
     return folder_of(files), fields
 
 
-@shaped(shape_of)
+@with_shape(shape_of)
 async def create(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
     files, fields = await _read_folder(incoming)
     title = (fields.get("display_name") or fields.get("display_title") or "").strip()
@@ -70,12 +70,12 @@ async def create(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIA
     return Json(write_skill(await server.skills.create(incoming.owner, files, title), shape))
 
 
-@shaped(shape_of)
+@with_shape(shape_of)
 async def list_skills(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
     return Json(write_skills(await server.skills.of(incoming.owner), incoming.query, shape))
 
 
-@shaped(shape_of)
+@with_shape(shape_of)
 async def get(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
     return Json(write_skill(await server.skills.find(incoming.owner, incoming.places["id"]), shape))
 
@@ -84,7 +84,7 @@ class _Update(Struct, frozen=True):
     default_version: str
 
 
-@shaped(shape_of)
+@with_shape(shape_of)
 async def update(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
     wish = await incoming.read(server.config.max_body, _read_update)
     skill = await server.skills.set_default(incoming.owner, incoming.places["id"], wish.default_version)
@@ -100,19 +100,19 @@ def _read_update(body: bytes) -> _Update:
         ) from error
 
 
-@shaped(shape_of)
+@with_shape(shape_of)
 async def delete(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
     await server.skills.delete(incoming.owner, incoming.places["id"])
     return Json(write_deleted(incoming.places["id"], shape))
 
 
-@shaped(shape_of)
+@with_shape(shape_of)
 async def content(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
     skill = await server.skills.find(incoming.owner, incoming.places["id"])
     return await _zip(server, incoming, skill.current)
 
 
-@shaped(shape_of)
+@with_shape(shape_of)
 async def create_version(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
     await server.skills.find(incoming.owner, incoming.places["id"])  # before its folder is read
     files, fields = await _read_folder(incoming)
@@ -121,24 +121,24 @@ async def create_version(server: Server, incoming: Incoming, shape: SkillShape) 
     return Json(write_version(id, version, shape))
 
 
-@shaped(shape_of)
+@with_shape(shape_of)
 async def list_versions(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
     return Json(write_versions(await server.skills.find(incoming.owner, incoming.places["id"]), incoming.query, shape))
 
 
-@shaped(shape_of)
+@with_shape(shape_of)
 async def get_version(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
     return Json(write_version(incoming.places["id"], await _version(server, incoming), shape))
 
 
-@shaped(shape_of)
+@with_shape(shape_of)
 async def delete_version(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
     places = incoming.places
     gone = await server.skills.delete_version(incoming.owner, places["id"], places["version"])
     return Json(write_version_deleted(gone, shape))
 
 
-@shaped(shape_of)
+@with_shape(shape_of)
 async def version_content(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
     return await _zip(server, incoming, await _version(server, incoming))
 

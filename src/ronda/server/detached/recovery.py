@@ -174,9 +174,9 @@ async def reopen(
 
         return await reopen_page(server, start, events)
     await server.toolbox.ready()
-    from ronda.server.resources.supplies import reopened  # few runs are opened again
+    from ronda.server.resources.supplies import reopen_tools  # few runs are opened again
 
-    own = reopened(server, start, server.toolbox.handlers_for(start, events))
+    own = reopen_tools(server, start, server.toolbox.handlers_for(start, events))
     if server.named_servers is not None:
         own |= server.named_servers.of_run(start.run)
     if start.file is not None:

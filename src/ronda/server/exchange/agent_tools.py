@@ -29,7 +29,7 @@ from ronda.server.http.failure import without_paths
 from ronda.server.resources.models import Target
 from ronda.tools.agent import AgentTool
 from ronda.tools.mcp.names import offered_name
-from ronda.wire.capabilities import renamed
+from ronda.wire.capabilities import rename_choice
 from ronda.wire.door_request import DoorRequest
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ async def _open(server: Server, target: ServedAgent, owner: str, version: int) -
         instructions=target.agent.instructions or "",
         tools=tools,
         options=target.options,
-        tool_choice=renamed(target.choice, offer.stand_ins),
+        tool_choice=rename_choice(target.choice, offer.stand_ins),
         name=target.id,
     )
     return with_spec(agent, target.spec)

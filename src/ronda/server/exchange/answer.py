@@ -22,7 +22,7 @@ from ronda.host.run import LiveRun
 from ronda.host.sessions import Visit
 from ronda.server.detached.admission import check_background, check_detach, check_name
 from ronda.server.exchange.follow import EventStream, Watch
-from ronda.server.exchange.frames import numbered
+from ronda.server.exchange.frames import number_frames
 from ronda.server.exchange.opening import Job, open_runs
 from ronda.server.exchange.relay import Relay, RelayWriter
 from ronda.server.http.failure import ErrorWriter, error_answer, failure_of, run_error_answer
@@ -155,7 +155,7 @@ class Exchange:
         if self._job.next is not None:
             return self._stream(headers)
         followed = [await server.runs.follow([run.start], None) for run in runs]
-        writer = numbered(self._make_writer([run for run, _ in followed]), [run for run, _ in followed])
+        writer = number_frames(self._make_writer([run for run, _ in followed]), [run for run, _ in followed])
         why = partial(_why_stopped, [run for run, _ in followed])
         return EventStream([follower for _, follower in followed], writer, headers, is_open=True, why_unended=why)
 
@@ -218,7 +218,7 @@ class Exchange:
     def _stream(self, headers: Sequence[Header]) -> ASGIApp:
         return EventStream(
             [live.follow() for live in self._lives],
-            numbered(self._writer, [live.run for live in self._lives]) if self._lingers else self._writer,
+            number_frames(self._writer, [live.run for live in self._lives]) if self._lingers else self._writer,
             headers,
             is_open=self._lingers > 0,  # whoever may lose its connection needs the run's name at once
             before_head=partial(self._keep_start, headers) if self._outlives or self._lingers else None,

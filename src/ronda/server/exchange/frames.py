@@ -63,7 +63,7 @@ class NumberedFrames:
         return b"%d" % (sent[0] - 1) if len(sent) == 1 else b"-".join([b"%d" % count for count in sent])
 
 
-def numbered(writer: StreamWriter, runs: Sequence[Run]) -> StreamWriter:
+def number_frames(writer: StreamWriter, runs: Sequence[Run]) -> StreamWriter:
     """The first stream of runs that outlive it."""
     if getattr(writer, "numbers_frames", False):
         return writer

@@ -31,12 +31,12 @@ from ronda.server.detached.stored_answers import about_siblings
 from ronda.server.exchange.relay import Next
 from ronda.server.resources.file_addresses import files_in
 from ronda.server.resources.models import Target, TargetOpening, not_redeclared
-from ronda.server.resources.toolbox import NONE_NAMED, Named, Offer
+from ronda.server.resources.toolbox import NONE_NAMED, NamedTools, Offer
 from ronda.server.runs import new_id
 from ronda.trace.spans import OpenSpan, begin_span, inside
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.call_ids import about_ids, all_renamed
-from ronda.wire.capabilities import Need, renamed
+from ronda.wire.capabilities import Need, rename_choice
 from ronda.wire.door_request import AnswerOptions, DoorRequest
 from ronda.wire.supplies import ANY_CONTAINER
 
@@ -165,7 +165,7 @@ def _plan(server: Server, job: Job, able: Capabilities, offer: Offer, rounds: in
     request, target, config = job.request, job.target, server.config
     choice = _choice(request, target)
     if choice is not AUTO:
-        choice = renamed(choice, offer.stand_ins)
+        choice = rename_choice(choice, offer.stand_ins)
         check_choice(choice, offer.specs)
     options = target.options_under(request.options)
     plan = Plan(
@@ -318,7 +318,7 @@ def _with_confirmation(server: Server, offer: Offer, needs: Sequence[Need], agen
     return Offer(tuple(specs), offer.handlers, offer.stand_ins, offer.about)
 
 
-def _with_named(offer: Offer, named: Named) -> Offer:
+def _with_named(offer: Offer, named: NamedTools) -> Offer:
     """What a request names is offered as it says, also where the server offers it to everybody."""
     handlers = {**offer.handlers, **{tool.spec.name: tool for tool in named.tools}}
     return Offer(
@@ -348,7 +348,7 @@ async def count(server: Server, target: Target, request: DoorRequest, turns: tup
     heavy = is_heavy(opened.turns, offer.specs)
     repaired = await aside(repair, opened.turns) if heavy else repair(opened.turns)
     first = ModelRequest(
-        repaired, offer.specs, renamed(_choice(request, target), offer.stand_ins), options, False, "", 0, 1, {}
+        repaired, offer.specs, rename_choice(_choice(request, target), offer.stand_ins), options, False, "", 0, 1, {}
     )
     count_tokens = capabilities_of(target.provider).count_tokens
     if count_tokens is not None:

@@ -15,16 +15,16 @@ from msgspec import Struct
 
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn
 from ronda.core.run import Run, rebuild
-from ronda.core.transcript import continued
+from ronda.core.transcript import join_turns
 from ronda.journal import Journal
-from ronda.wire.call_ids import open_calls, renamed, stored_id
+from ronda.wire.call_ids import open_calls, rename_calls, stored_id
 
 _AT_ONCE: Final = 256  # turns that are looked at before other requests have their turn
 
 Parent = tuple[str, int]
 
 
-class Rejoined(Struct, frozen=True):
+class RejoinedTurns(Struct, frozen=True):
     """`ids`: what the caller calls the calls that were found → what the model calls them."""
 
     turns: tuple[Turn, ...]
@@ -40,7 +40,7 @@ class _Asker(Struct, frozen=True):
     ids: dict[str, str]
 
 
-async def rejoin(journals: Sequence[Journal], turns: tuple[Turn, ...], owner: str) -> Rejoined:
+async def rejoin(journals: Sequence[Journal], turns: tuple[Turn, ...], owner: str) -> RejoinedTurns:
     joined: list[Turn] = []
     parent: Parent | None = None
     ids: dict[str, str] = {}
@@ -61,13 +61,13 @@ async def rejoin(journals: Sequence[Journal], turns: tuple[Turn, ...], owner: st
                     joined += asker.run.turns if at == 0 else asker.run.generated
                     parent, ids = asker.parent, ids | asker.ids
             if asker is not None:
-                joined[-1:] = continued(joined[-1:], (renamed(turn, asker.ids),), asker.run.results)
+                joined[-1:] = join_turns(joined[-1:], (rename_calls(turn, asker.ids),), asker.run.results)
                 asker = None
                 continue
         else:
             asker = None
         joined.append(turn)
-    return Rejoined(tuple(joined), parent, ids)
+    return RejoinedTurns(tuple(joined), parent, ids)
 
 
 async def _find(journals: Sequence[Journal], owner: str, calls: Mapping[str, str | None]) -> _Asker | None:

@@ -185,7 +185,7 @@ class Json(Whole):
         self._headers = [(b"content-type", b"application/json"), length, *headers]
 
 
-class Done(Whole):
+class NoContent(Whole):
     """There is nothing to say but that it is done."""
 
     __slots__ = ()

@@ -22,7 +22,7 @@ S = TypeVar("S", bound=str)
 _TELLING: Final = ("anthropic-version", "anthropic-beta", "user-agent")  # headers that tell whose client it is
 
 
-def shaped(
+def with_shape(
     shape_of: Callable[[Mapping[str, str], Mapping[str, Sequence[str]]], S],
 ) -> Callable[[Callable[[Server, Incoming, S], Awaitable[ASGIApp]]], Callable[[Server, Incoming], Awaitable[ASGIApp]]]:
     """`shape_of` decides by headers and query; the names of Anthropic's shapes begin with `anthropic`."""

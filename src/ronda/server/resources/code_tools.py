@@ -27,8 +27,8 @@ from ronda.sandbox.user import UIDS
 from ronda.server.config import ServerConfig
 from ronda.server.resources.workspace_files import WorkspaceFiles
 from ronda.server.resources.workspace_supplies import Supplier
-from ronda.tools.code.prepared import PreparedTool, Requested
 from ronda.tools.code.python import PythonTool, ResetTool
+from ronda.tools.code.requested_files import PreparedTool, RequestedFiles
 from ronda.tools.code.shell import ShellTool, SurfaceTool
 from ronda.tools.code.workbench import Workbench
 from ronda.tools.files.session_files import SessionFiles
@@ -91,7 +91,7 @@ class CodeTools:
         self, tools: Mapping[str, Tool], files: SessionFiles, supplies: Supplies, skills: SkillStore
     ) -> dict[str, Tool]:
         """The same tools for one run: what its request gave is in their folder when they are called."""
-        requested = Requested(supplies.outputs)
+        requested = RequestedFiles(supplies.outputs)
         found: dict[str, Tool] = {}
         for name, tool in tools.items():
             workbench = self._shell if tool.spec.tool_type == "shell" else self._python

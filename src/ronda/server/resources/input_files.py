@@ -20,7 +20,7 @@ from ronda.errors import BadRequest, NotFound, TooLarge
 from ronda.files.file_store import FileStore
 from ronda.sandbox.names import clean_names
 from ronda.server.resources.file_addresses import named_files, with_files
-from ronda.tools.files.documents import Documents, Extracted, is_document
+from ronda.tools.files.documents import Documents, ExtractedText, is_document
 from ronda.tools.files.reading import READ
 from ronda.tools.files.session_files import as_data_url, content_id, decode, media_type
 from ronda.wire.file_kinds import OCTETS, Utf8Check, format_of, mime_type_of
@@ -120,7 +120,7 @@ class InputFiles:
         return _with_text(listed, await self._documents.extract(listed.id or "", listed.format, len(content), read))
 
 
-def _with_text(file: File, found: Extracted) -> File:
+def _with_text(file: File, found: ExtractedText) -> File:
     return replace(file, preview=found.text[:PREVIEW_CHARS], problem=found.problem)
 
 

@@ -23,7 +23,7 @@ from ronda.core.plan import Origin
 from ronda.core.taint import EGRESS, UNTRUSTED
 from ronda.drive import Tool
 from ronda.errors import BadConfig, BadRequest
-from ronda.server.resources.toolbox import Named
+from ronda.server.resources.toolbox import NamedTools
 from ronda.wire.capabilities import Need
 from ronda.wire.mcp_servers import ERRORS, NamedServer
 
@@ -83,7 +83,7 @@ class NamedServers:
             )
         return True
 
-    async def tools(self, owner: str, needs: Iterable[Need]) -> Named:
+    async def tools(self, owner: str, needs: Iterable[Need]) -> NamedTools:
         found: list[tuple[NamedServer, McpTool | ResourceTool]] = []
         errors: dict[str, str] = {}
         hidden: set[str] = set()
@@ -112,7 +112,7 @@ class NamedServers:
                 stand_ins[called] = (*stand_ins.get(called, ()), tool.spec.name)
         problems = {label: problem for label, problem in errors.items() if problem}
         about = {ERRORS: Raw(msgspec.json.encode(problems))} if problems else {}
-        return Named(tuple(tools), frozenset(hidden), stand_ins, about)
+        return NamedTools(tuple(tools), frozenset(hidden), stand_ins, about)
 
     async def _configured(self, named: NamedServer) -> tuple[McpTools, str]:
         """As the operator has it: who may call what is the operator's to say."""
@@ -126,7 +126,7 @@ class NamedServers:
     async def _reached(self, named: NamedServer, owner: str) -> tuple[McpTools, str]:
         from ronda.tools.mcp.config import Http, McpServer, Sse, slug
         from ronda.tools.mcp.offers import offered_tools
-        from ronda.tools.mcp.shared import shared_connection
+        from ronda.tools.mcp.shared_connections import shared_connection
 
         kind = Sse if URL(named.url).path.rstrip("/").endswith("/sse") else Http
         server = McpServer(

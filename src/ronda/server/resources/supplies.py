@@ -26,7 +26,7 @@ from ronda.server.resources.file_addresses import files_in
 from ronda.server.resources.input_files import InputFiles, describe_files
 from ronda.server.resources.models import Target, TargetOpening
 from ronda.server.resources.toolbox import Offer
-from ronda.tools.files.documents import Extracted, is_document
+from ronda.tools.files.documents import ExtractedText, is_document
 from ronda.tools.files.reading import LIST, READ, ListFilesTool, ReadFileTool
 from ronda.tools.files.session_files import KnownFile, SessionFiles, decode
 from ronda.wire.door_request import DoorRequest
@@ -133,7 +133,7 @@ class Equipment:
             found |= {READ: ReadFileTool(self.files, self._extract), LIST: ListFilesTool(self.files)}
         return found
 
-    async def _extract(self, context: ToolContext, file: KnownFile) -> Extracted | None:
+    async def _extract(self, context: ToolContext, file: KnownFile) -> ExtractedText | None:
         if not is_document(file.format) or file.purpose == "agent_output":  # which the model knows as it wrote it
             return None
         id = file.id if file.stored is None else file.stored.hash
@@ -160,7 +160,7 @@ async def supply(
     return replace(opened, turns=tell(opened.turns, supplies, specs)), offer
 
 
-def reopened(server: Server, start: RunStarted, handlers: dict[str, Tool]) -> dict[str, Tool]:
+def reopen_tools(server: Server, start: RunStarted, handlers: dict[str, Tool]) -> dict[str, Tool]:
     """The tools of a run that was begun before, with what it was given then."""
     supplies = supplies_of(start)
     names = {spec.name for spec in start.plan.tools}

@@ -35,7 +35,7 @@ class Offer(msgspec.Struct, frozen=True):
     about: dict[str, Raw] = {}  # kept with the run, for whoever goes on with it
 
 
-class Named(msgspec.Struct, frozen=True):
+class NamedTools(msgspec.Struct, frozen=True):
     """The tools of MCP servers that a request names; those of the operator's servers that it does not want; what a choice may
     call them; and what is kept with the run."""
 
@@ -45,7 +45,7 @@ class Named(msgspec.Struct, frozen=True):
     about: dict[str, Raw] = {}
 
 
-NONE_NAMED = Named()
+NONE_NAMED = NamedTools()
 DECLARED = ("callback", "dispatch")  # kinds of tools that a request declares, and this server runs
 
 

@@ -8,7 +8,7 @@ from ronda.core.supplies import NO_LIMITS, CodeLimits
 from ronda.sandbox.policy import NoNetwork, Policy
 
 
-def limited(policy: Policy, limits: CodeLimits) -> Policy:
+def limit_policy(policy: Policy, limits: CodeLimits) -> Policy:
     if limits == NO_LIMITS:
         return policy
     memory = min(policy.max_memory_mb, limits.memory_mb or policy.max_memory_mb)

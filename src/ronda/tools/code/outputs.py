@@ -31,7 +31,7 @@ _SKIPPED = {"skills", "__pycache__", "node_modules", "target", "tmp", "temp", "c
 _SKIPPED_ENDS = tuple(f".{end}" for end in ("pyc", "pyo", "o", "so", "dylib", "dll", "rlib", "rmeta", "d", "class"))
 
 
-class Made(Struct, frozen=True):
+class MadeFiles(Struct, frozen=True):
     """What there is to hand on, what of it is kept, and what could not be: names with the reason."""
 
     files: tuple[File, ...] = ()
@@ -83,7 +83,7 @@ class Collector:
         self._left = total  # bytes that may still be kept
         self._room = MAX_INLINE  # bytes that may still travel with the result
 
-    async def collect(self, before: dict[str, FoundFile], named: Sequence[str]) -> Made:
+    async def collect(self, before: dict[str, FoundFile], named: Sequence[str]) -> MadeFiles:
         """One file after another, a megabyte at a time: of all that there is only what travels with the result is in memory."""
         after = await asyncio.to_thread(snapshot, self._workspace)
         changed = [name for name, file in after.items() if before.get(name) != file]
@@ -97,7 +97,7 @@ class Collector:
             files.append(file)
             if kept is not None:
                 stored.append(kept)
-        return Made(tuple(files), tuple(stored), tuple(problems))
+        return MadeFiles(tuple(files), tuple(stored), tuple(problems))
 
     async def _take(self, name: str, index: int) -> tuple[File, StoredFile | None]:
         most = min(MAX_FILE, self._left) if self._store is not None else MAX_INLINE

@@ -16,7 +16,7 @@ from ronda.sandbox.box import Sandbox
 from ronda.sandbox.process import FULL
 from ronda.tools.code.long_output import shown_text
 from ronda.tools.code.outputs import output_names, snapshot
-from ronda.tools.code.session import Executed, Execution, Session
+from ronda.tools.code.session import Execution, PythonResult, Session
 from ronda.tools.code.workbench import Workbench
 
 PYTHON = "mistralrs_execute_python"
@@ -80,7 +80,7 @@ class PythonTool:
         execution = await session.execute(code, timeout=self._timeout, show=context.progress)
         made = await self._workbench.collector(session, PYTHON, context).collect(before, output_names(arguments))
         result = await self._result(execution, session.sandbox, context.call_id)
-        executed = execution.executed or Executed()
+        executed = execution.executed or PythonResult()
         details = {"tool_type": "code_execution", "code": code} | {
             name: result[name]
             for name in ("stdout", "stderr", "exception", "result", "working_directory", "execution_time_ms")

@@ -32,7 +32,7 @@ _LONGEST_TEXT = 64 * 1024  # of a result or an exception
 _MOST_PICTURES = 32
 
 
-class Executed(Struct, frozen=True):
+class PythonResult(Struct, frozen=True):
     """What came of one call of Python. Everything in it was said by the code."""
 
     call: str = ""  # which one
@@ -50,7 +50,7 @@ class Execution(Struct, frozen=True):
 
     stdout: LongCapture
     stderr: LongCapture
-    executed: Executed | None
+    executed: PythonResult | None
     interrupted: bool = False
     problem: str | None = None  # why there is no answer
     began_anew: bool = False  # the Python of earlier calls was gone
@@ -113,7 +113,7 @@ class Session:
             captures["stdout"], captures["stderr"], executed, interrupted, problem, self._began_anew, may_write
         )
 
-    async def _exchange(self, process: Process, code: str) -> Executed:
+    async def _exchange(self, process: Process, code: str) -> PythonResult:
         """Sends code, and receives what came of it. The answer names the call, which what was written before it cannot."""
         call, environment = secrets.token_hex(8), self._environment
         self._environment = None
@@ -182,13 +182,13 @@ class Session:
         return self._process
 
 
-def _read_answer(answer: bytes) -> Executed | None:
+def _read_answer(answer: bytes) -> PythonResult | None:
     """Within the bounds that our worker keeps to, and the code, which can write frames of its own, need not."""
     try:
-        executed = msgspec.json.decode(answer, type=Executed)
+        executed = msgspec.json.decode(answer, type=PythonResult)
     except UNREADABLE:
         return None
-    return Executed(
+    return PythonResult(
         executed.call,
         _clipped(executed.exception),
         _clipped(executed.result),

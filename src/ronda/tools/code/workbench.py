@@ -21,7 +21,7 @@ from ronda.sandbox.box import Sandbox, open_sandbox
 from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.layers import Layers
 from ronda.sandbox.policy import Loopback, NoNetwork, Policy
-from ronda.tools.code.limits import limited
+from ronda.tools.code.limits import limit_policy
 from ronda.tools.code.outputs import Collector
 from ronda.tools.code.pool import Pool
 from ronda.tools.code.session import Session
@@ -127,7 +127,7 @@ class Workbench:
 
     async def _sandbox(self, folder: Path, limits: CodeLimits = NO_LIMITS) -> Sandbox:
         return await open_sandbox(
-            limited(self._policy, limits),
+            limit_policy(self._policy, limits),
             folder,
             outside=self._outside,
             python=self._python,

@@ -56,7 +56,7 @@ class FetchFailed(ToolFailed):
         self.status = status
 
 
-class Fetched(Struct, frozen=True):
+class FetchedPage(Struct, frozen=True):
     """`url` is where it was found, after all redirects. `content_type` has no parameters, and is empty where none was sent."""
 
     url: str
@@ -95,7 +95,7 @@ class Fetcher:
         headers: Mapping[str, str] | None = None,
         same_origin: bool = False,
         before_hop: BeforeHop | None = None,
-    ) -> Fetched:
+    ) -> FetchedPage:
         """Get what is at an address. Raises FetchFailed.
 
         Args:
@@ -112,7 +112,7 @@ class Fetcher:
                     if before_hop is not None:
                         await before_hop(url)
                     found = await self._get(url, types, sent)
-                    if isinstance(found, Fetched):
+                    if isinstance(found, FetchedPage):
                         return found
                     if found.origin() != origin:
                         if same_origin:
@@ -154,7 +154,7 @@ class Fetcher:
             raise FetchFailed(f"{display_url(url)} cannot be fetched: there is no host {host!r}", "url_not_accessible")
         return [text for text, _ in addresses]
 
-    async def _get(self, url: yarl.URL, types: Sequence[str], headers: Mapping[str, str]) -> Fetched | yarl.URL:
+    async def _get(self, url: yarl.URL, types: Sequence[str], headers: Mapping[str, str]) -> FetchedPage | yarl.URL:
         sent = {"User-Agent": AGENT, "Accept": ", ".join(types) or "*/*", "Accept-Encoding": "gzip, deflate", **headers}
         addresses = await self.check(url)
         try:
@@ -179,7 +179,7 @@ class Fetcher:
                 data = await read_within(answer, self.max_bytes)
                 if data is None:
                     raise FetchFailed(f"{display_url(url)} is larger than {self.max_bytes} bytes", "content_too_large")
-                return Fetched(str(url), data, kind, answer.charset)
+                return FetchedPage(str(url), data, kind, answer.charset)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if isinstance(error, TimeoutError):
                 raise

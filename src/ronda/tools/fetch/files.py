@@ -10,7 +10,7 @@ from typing import Final
 import yarl
 
 from ronda.core.parts import File
-from ronda.tools.fetch.fetcher import Fetched, Fetcher
+from ronda.tools.fetch.fetcher import FetchedPage, Fetcher
 
 _UNKNOWN: Final = "application/octet-stream"
 
@@ -25,7 +25,7 @@ async def fetch_file(fetcher: Fetcher, address: str, name: str | None = None) ->
     return File(f"data:{kind};base64,{base64.b64encode(found.data).decode()}", name)
 
 
-def _name_of(found: Fetched) -> str:
+def _name_of(found: FetchedPage) -> str:
     name = PurePosixPath(yarl.URL(found.url).path).name
     if name:
         return name[-200:]

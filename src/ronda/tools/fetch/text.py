@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from ronda.errors import ToolFailed
-from ronda.tools.fetch.fetcher import Fetched
+from ronda.tools.fetch.fetcher import FetchedPage
 
 HTML: Final = ("text/html", "application/xhtml+xml")
 PDF: Final = "application/pdf"
@@ -47,7 +47,7 @@ class Unreadable(ToolFailed):
     """A document that cannot be read."""
 
 
-def to_text(page: Fetched) -> Text:
+def to_text(page: FetchedPage) -> Text:
     """Takes a while: call it in a thread. Raises Unreadable."""
     if page.content_type == PDF or page.data.startswith(b"%PDF-"):
         return _pdf(page.data)
@@ -95,7 +95,7 @@ def _pdf(data: bytes) -> Text:
     return Text(_one_line(title), "\n\n".join(pieces)[:MAX_TEXT].strip())
 
 
-def _decoded(page: Fetched) -> str:
+def _decoded(page: FetchedPage) -> str:
     """By what the server says, else what the page says of itself, else UTF-8."""
     found = _CHARSET.search(page.data[:2000]) if page.content_type in HTML else None
     for charset in (page.charset, found[1].decode() if found else None):

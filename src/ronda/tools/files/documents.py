@@ -35,7 +35,7 @@ _ZIP: Final = "packages.zip"
 _NEEDS_PACKAGE: Final = 3  # how `document` ends where one is missing
 
 
-class Extracted(Struct, frozen=True):
+class ExtractedText(Struct, frozen=True):
     """The text, or why there is none."""
 
     text: str = ""
@@ -60,15 +60,15 @@ class Documents:
         )
         self._python = python
         self._outside = outside
-        self._known: OrderedDict[str, Extracted] = OrderedDict()
+        self._known: OrderedDict[str, ExtractedText] = OrderedDict()
         self._size = 0
         # A Runner's requests may each have a loop of their own.
         self._rooms: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
-    async def extract(self, id: str, format: str, size: int, read: Callable[[], Awaitable[bytes]]) -> Extracted:
+    async def extract(self, id: str, format: str, size: int, read: Callable[[], Awaitable[bytes]]) -> ExtractedText:
         """The text of a document. `id` is the same for the same bytes: a text is extracted once while it is remembered."""
         if size > _LARGEST:
-            return Extracted(problem=f"its text is not extracted: it has more than {_LARGEST} bytes")
+            return ExtractedText(problem=f"its text is not extracted: it has more than {_LARGEST} bytes")
         if (known := self._known.get(id)) is not None:
             self._known.move_to_end(id)
             return known
@@ -76,18 +76,18 @@ class Documents:
             try:
                 found = await self._run(_KINDS[format], await read())
             except (RondaError, OSError) as error:
-                return Extracted(problem=f"its text cannot be extracted: {error}")
+                return ExtractedText(problem=f"its text cannot be extracted: {error}")
         self._remember(id, found)
         return found
 
-    def _remember(self, id: str, found: Extracted) -> None:
+    def _remember(self, id: str, found: ExtractedText) -> None:
         self._known[id] = found
         self._size += len(found.text)
         while self._size > _MOST_KNOWN:
             _, oldest = self._known.popitem(last=False)
             self._size -= len(oldest.text)
 
-    async def _run(self, kind: str, data: bytes) -> Extracted:
+    async def _run(self, kind: str, data: bytes) -> ExtractedText:
         from ronda.sandbox.box import open_sandbox  # for servers alone that are sent documents
 
         # Named as a sandbox's own, so that the next server removes what one that was killed leaves.
@@ -105,10 +105,10 @@ class Documents:
         if finished.ended.code == _NEEDS_PACKAGE:
             package = finished.stderr.text().strip()[:100]
             help = f"its text cannot be extracted: the server lacks '{package}'; pip install 'ronda[files]' brings it"
-            return Extracted(problem=help)
+            return ExtractedText(problem=help)
         if finished.ended.why != "exited" or finished.ended.code != 0:
-            return Extracted(problem="its text cannot be extracted: the file is damaged, or too much work to read")
-        return Extracted(finished.stdout.text())
+            return ExtractedText(problem="its text cannot be extracted: the file is damaged, or too much work to read")
+        return ExtractedText(finished.stdout.text())
 
 
 def _write_packages(folder: str, names: tuple[str, ...], user: User) -> None:

@@ -13,7 +13,7 @@ from ronda.drive.tools import as_text
 from ronda.errors import RondaError
 from ronda.files.file_store import FileFacts, FileStore
 from ronda.sandbox.names import clean_name
-from ronda.tools.files.documents import Extracted
+from ronda.tools.files.documents import ExtractedText
 from ronda.tools.files.reading import MAX_SLICE, READ, ReadFileTool
 from ronda.tools.files.session_files import KnownFile, SessionFiles
 
@@ -62,5 +62,5 @@ class _MadeFiles(SessionFiles):
         return [file for file in await super().all(in_session) if file.purpose in _MADE]
 
 
-async def _no_document(context: ToolContext, file: KnownFile) -> Extracted | None:
+async def _no_document(context: ToolContext, file: KnownFile) -> ExtractedText | None:
     return None

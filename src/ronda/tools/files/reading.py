@@ -14,7 +14,7 @@ from ronda.core.plan import ToolSpec
 from ronda.core.taint import PRIVATE
 from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import RondaError
-from ronda.tools.files.documents import Extracted
+from ronda.tools.files.documents import ExtractedText
 from ronda.tools.files.session_files import KnownFile, SessionFiles
 from ronda.wire.file_kinds import Utf8Check
 
@@ -23,7 +23,7 @@ LIST: Final = "mistralrs_list_files"
 MAX_SLICE: Final = RESULT_CHARS  # characters of one call
 
 # The text of a document; None of a file that is none.
-ExtractText = Callable[[ToolContext, KnownFile], Awaitable[Extracted | None]]
+ExtractText = Callable[[ToolContext, KnownFile], Awaitable[ExtractedText | None]]
 
 _READ_PARAMETERS: Final = {
     "type": "object",

@@ -40,7 +40,7 @@ def _streams(
         case Process(sandbox=None):
             return process_streams(source, complaints)
         case Process():
-            from ronda.tools.mcp.sandboxed import sandboxed_streams  # for those who have one
+            from ronda.tools.mcp.sandboxed_server import sandboxed_streams  # for those who have one
 
             return sandboxed_streams(source, complaints)
         case Http():

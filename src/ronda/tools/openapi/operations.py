@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.plan import ToolSpec
 from ronda.core.taint import EGRESS
-from ronda.schema.lower_names import renamed
+from ronda.schema.lower_names import allowed_names
 from ronda.schema.validate import check_schema
 from ronda.tools.openapi.document import BadDocument, Document, Place
 from ronda.tools.openapi.schemas import Schema, Schemas
@@ -85,7 +85,7 @@ def read_operations(document: Document) -> list[Operation]:
                 name = next(one for one in (text, *(f"{text}_{n}" for n in range(2, len(seen) + 3))) if one not in seen)
                 seen.add(name)
                 found.append((name, _operation(document, item, place, method, path)))
-    names = renamed([name for name, _ in found], TOOL_NAME)
+    names = allowed_names([name for name, _ in found], TOOL_NAME)
     return [
         msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, name=names[name])) for name, one in found
     ]

@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 from ronda.errors import BadRequest, ToolFailed
-from ronda.tools.fetch.fetcher import Fetched, Fetcher, FetchFailed, parse_url
+from ronda.tools.fetch.fetcher import FetchedPage, Fetcher, FetchFailed, parse_url
 from ronda.tools.page.browser import DESKTOP, Request, Response
 from ronda.tools.page.services import PageServices
 
@@ -84,6 +84,6 @@ def _as_browsers_write(url: str) -> str:
     return urlunsplit(parts._replace(path=parts.path or "/", fragment=""))
 
 
-def _response(found: Fetched) -> Response:
+def _response(found: FetchedPage) -> Response:
     kind, charset = found.content_type, found.charset
     return Response(found.data, f"{kind}; charset={charset}" if kind and charset else kind)

@@ -20,7 +20,7 @@ from typing import Final
 from urllib.parse import quote
 
 from ronda.errors import BadConfig
-from ronda.tools.fetch.fetcher import Fetched
+from ronda.tools.fetch.fetcher import FetchedPage
 from ronda.tools.fetch.text import HTML, PDF, Text, Unreadable, to_text
 from ronda.tools.function import in_thread
 from ronda.tools.search.backend import Query, Result, SearchFailed
@@ -169,7 +169,7 @@ def _read(path: Path) -> Text:
     kind = mimetypes.guess_type(path.name)[0] or "text/plain"
     data = path.read_bytes()[:MAX_BYTES]
     if kind in (*HTML, PDF):
-        return to_text(Fetched(path.name, data, kind))
+        return to_text(FetchedPage(path.name, data, kind))
     text = data.decode("utf-8-sig", "replace")
     heading = next((line.strip("#= \t") for line in text[:2_000].splitlines() if line.startswith(("# ", "= "))), "")
     return Text(heading[:300], text)

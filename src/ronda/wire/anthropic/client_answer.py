@@ -27,7 +27,7 @@ from ronda.core.parts import (
     Usage,
 )
 from ronda.errors import UpstreamBroken
-from ronda.schema.lower import Lowered
+from ronda.schema.lower import LoweredSchema
 from ronda.wire.anthropic import API
 from ronda.wire.anthropic.errors import envelope_error
 from ronda.wire.anthropic.names import NO_NAMES, Names
@@ -35,7 +35,7 @@ from ronda.wire.errors import is_error
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.lenient import decoder
 from ronda.wire.stop_reasons import stop_with
-from ronda.wire.surrogates import mended
+from ronda.wire.surrogates import mend_surrogates
 
 
 class UsageSaid(Struct, frozen=True, gc=False):
@@ -134,7 +134,7 @@ def read_plain(body: bytes, names: Names = NO_NAMES) -> ModelFinished:
 
 def read_answer(body: bytes, names: Names = NO_NAMES) -> Answer:
     try:
-        message = _decode_message(mended(body))
+        message = _decode_message(mend_surrogates(body))
         if is_error(message.error):
             raise envelope_error(bytes(message.error))
         if message.content == NULL:
@@ -212,7 +212,7 @@ def _call(block: Block, names: Names) -> tuple[ToolCall, bool]:
     return ToolCall(block.text("id"), names.tool(wire), restored), is_plain
 
 
-def under_own_names(finished: ModelFinished, form: Lowered | None) -> ModelFinished:
+def under_own_names(finished: ModelFinished, form: LoweredSchema | None) -> ModelFinished:
     """An answer in a form whose properties had to be called something else, as the caller asked for it."""
     turn = finished.turn
     if form is None or not form.names or turn.calls or not turn.text:
@@ -227,7 +227,7 @@ def under_own_names(finished: ModelFinished, form: Lowered | None) -> ModelFinis
     return msgspec.structs.replace(finished, turn=restored)
 
 
-def joined(answers: Sequence[Answer]) -> ModelFinished:
+def join_answers(answers: Sequence[Answer]) -> ModelFinished:
     """The pieces of a turn that paused, as the one turn it is."""
     if len(answers) == 1:
         return answers[0].finished

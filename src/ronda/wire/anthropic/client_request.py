@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ronda.core.plan import ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.wire.anthropic import API, VERSION
-from ronda.wire.anthropic.client_answer import Answer, joined, read_answer, read_plain, under_own_names
+from ronda.wire.anthropic.client_answer import Answer, join_answers, read_answer, read_plain, under_own_names
 from ronda.wire.anthropic.client_stream import Reader
 from ronda.wire.anthropic.conversation import Conversation
 from ronda.wire.anthropic.errors import is_about_grammar
@@ -28,7 +28,7 @@ __all__ = [
     "body_of",
     "form_of",
     "is_about_grammar",
-    "joined",
+    "join_answers",
     "read_answer",
     "read_plain",
     "under_own_names",

@@ -123,7 +123,7 @@ def _text_member(members: dict[str, Raw], name: str) -> str:
     return "" if raw == NULL else _decode_text(raw)
 
 
-class Grown:
+class PartialBlock:
     """A block as far as it was shown."""
 
     __slots__ = ("_grows", "_shown_id", "citations", "id", "index", "kind", "members", "name", "pieces", "signature")
@@ -206,12 +206,12 @@ class Content:
 
     def __init__(self, shown_id: Callable[[str], str]) -> None:
         self._shown_id = shown_id
-        self.blocks: list[Grown] = []
+        self.blocks: list[PartialBlock] = []
         self.out: list[bytes] = []
-        self._last: Grown | None = None  # the block that grows
-        self._open: list[Grown] = []
+        self._last: PartialBlock | None = None  # the block that grows
+        self._open: list[PartialBlock] = []
         self._since = 0  # the first block of this turn
-        self._calls: dict[int, Grown] = {}  # those that are being shown, by their places
+        self._calls: dict[int, PartialBlock] = {}  # those that are being shown, by their places
         self._announced: dict[str, dict[str, Raw]] = {}  # members of calls, by their id
 
     def begin_turn(self) -> None:
@@ -274,7 +274,7 @@ class Content:
                 self.add(part)
         self.close()
 
-    def _show_rests(self, shown: Sequence[Grown], parts: Sequence[Part]) -> None:
+    def _show_rests(self, shown: Sequence[PartialBlock], parts: Sequence[Part]) -> None:
         """The upstream's previews came in other pieces than its turn: what counts is that nothing is lost or said twice."""
         for kind in ("thinking", "text"):
             text = "".join([block.text for block in shown if block.kind == kind])
@@ -312,25 +312,25 @@ class Content:
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 
-    def _begin(self, part: Part) -> Grown:
+    def _begin(self, part: Part) -> PartialBlock:
         still_open = []
         for block in self._open:
             if block.is_whole:
                 self.out.append(_STOP % block.index)
             else:
                 still_open.append(block)
-        block = Grown(len(self.blocks), part, self._shown_id(part.id))
+        block = PartialBlock(len(self.blocks), part, self._shown_id(part.id))
         self.blocks.append(block)
         self._open = [*still_open, block]
         self._last = block
         self.out.append(_START % (block.index, block.start))
         return block
 
-    def _add(self, block: Grown, text: str) -> None:
+    def _add(self, block: PartialBlock, text: str) -> None:
         block.pieces.append(text)
         self.out.append(_DELTA % (block.index, _GROWS[block.kind], encode(text)))
 
-    def _complete(self, block: Grown, part: Part) -> None:
+    def _complete(self, block: PartialBlock, part: Part) -> None:
         if part.kind == "other":
             if part.text:
                 self.out.append(_DELTA % (block.index, _GROWS["tool_use"], encode(part.text)))
@@ -341,11 +341,11 @@ class Content:
         for citation in part.citations[len(block.citations) :]:
             self._cite(block, {"citation": citation})
 
-    def _sign(self, block: Grown, signature: str) -> None:
+    def _sign(self, block: PartialBlock, signature: str) -> None:
         block.signature = signature
         self.out.append(_DELTA % (block.index, b'signature_delta","signature"', encode(signature)))
 
-    def _cite(self, block: Grown, members: dict[str, Raw]) -> None:
+    def _cite(self, block: PartialBlock, members: dict[str, Raw]) -> None:
         citation = members.get("citation", NULL)
         block.citations.append(citation)
         self.out.append(_DELTA % (block.index, b'citations_delta","citation"', in_one_line(bytes(citation))))

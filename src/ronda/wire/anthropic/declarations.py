@@ -80,7 +80,7 @@ class _PlainTool(Struct, frozen=True, forbid_unknown_fields=True):
 _decode_plain = msgspec.json.Decoder(_PlainTool).decode
 
 
-class Declared(Struct, frozen=True):
+class DeclaredTools(Struct, frozen=True):
     """`elsewhere` is what an upstream of another dialect makes impossible: the field and why."""
 
     tools: tuple[ToolSpec, ...] = ()  # the caller's
@@ -90,7 +90,7 @@ class Declared(Struct, frozen=True):
     toolsets: dict[str, tuple[str, Toolset]] = {}  # of MCP servers, by the server's name, and where they are declared
 
 
-def read_tools(raws: list[Raw]) -> Declared:
+def read_tools(raws: list[Raw]) -> DeclaredTools:
     tools: list[ToolSpec] = []
     every: list[ToolSpec] = []
     needs: list[Need] = []
@@ -121,7 +121,7 @@ def read_tools(raws: list[Raw]) -> Declared:
             raise BadRequest(f"'{path}': a tool named '{spec.name}' is declared twice", param=path)
         seen.add(spec.name)
         every.append(spec)
-    return Declared(tuple(tools), tuple(every), tuple(needs), tuple(elsewhere), toolsets)
+    return DeclaredTools(tuple(tools), tuple(every), tuple(needs), tuple(elsewhere), toolsets)
 
 
 def _caller_s(tool: _Tool, raw: Raw, path: str) -> ToolSpec:
@@ -247,12 +247,12 @@ class _Choice(Struct, frozen=True, forbid_unknown_fields=True):
     disable_parallel_tool_use: bool | None = None
 
 
-class Chosen(Struct, frozen=True):
+class ReadChoice(Struct, frozen=True):
     choice: ToolChoice = AUTO
     one_at_a_time: bool = False
 
 
-def read_choice(raw: Raw) -> Chosen:
+def read_choice(raw: Raw) -> ReadChoice:
     wish: _Choice = decode_field(raw, _Choice, "tool_choice")
     match wish.type:
         case "auto":
@@ -269,4 +269,4 @@ def read_choice(raw: Raw) -> Chosen:
             raise bad("tool_choice.type", f'is {other[:40]!r}; it can be "auto", "any", "tool" or "none"')
     if wish.name and wish.type != "tool":
         raise bad("tool_choice.name", 'goes with {"type": "tool"}')
-    return Chosen(choice, bool(wish.disable_parallel_tool_use))
+    return ReadChoice(choice, bool(wish.disable_parallel_tool_use))

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from ronda.core.plan import ToolSpec
-from ronda.schema.lower import ANTHROPIC, Lowered, lower_names, lowered
+from ronda.schema.lower import ANTHROPIC, LoweredSchema, lower_json, lower_names
 from ronda.wire.fitting import fitting_id
 from ronda.wire.json import UNREADABLE
 from ronda.wire.projection import NOBODY, Changes
@@ -26,7 +26,9 @@ _ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 class Names(Struct, frozen=True):
     called: dict[str, str] = {}  # the tool's own name → the API's
     own: dict[str, str] = {}
-    changed: dict[str, Lowered] = {}  # by the API's name: tools with properties that are called something else there
+    changed: dict[
+        str, LoweredSchema
+    ] = {}  # by the API's name: tools with properties that are called something else there
 
     def wire(self, name: str) -> str:
         """Also of a tool that is not there any more."""
@@ -55,7 +57,7 @@ def names_of(tools: Iterable[ToolSpec]) -> Names:
     called = lower_names(list(specs), ANTHROPIC)
     changed = {}
     for name, tool in specs.items():
-        schema = lowered(bytes(tool.parameters), ANTHROPIC)
+        schema = lower_json(bytes(tool.parameters), ANTHROPIC)
         if schema.names:
             changed[called[name]] = schema
     return Names(called, {wire: name for name, wire in called.items()}, changed)

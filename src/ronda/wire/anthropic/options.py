@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from ronda.core.parts import NULL
 from ronda.core.plan import Options, ResponseFormat
 from ronda.core.request import ModelRequest
-from ronda.schema.lower import ANTHROPIC_ANSWER, Lowered, lowered
+from ronda.schema.lower import ANTHROPIC_ANSWER, LoweredSchema, lower_json
 from ronda.wire.anthropic import OLD_VERSION, VERSION
 from ronda.wire.anthropic.models import Model
 from ronda.wire.anthropic.names import Names
@@ -269,11 +269,11 @@ def _config(model: Model, options: Options, grammars: bool) -> tuple[dict[str, A
     return config, instruction
 
 
-def form_of(format: ResponseFormat | None) -> Lowered | None:
+def form_of(format: ResponseFormat | None) -> LoweredSchema | None:
     """Where the API's grammar takes it; else the loop checks, and asks again."""
     if format is None or format.type != "json_schema" or format.schema == NULL:
         return None
-    schema = lowered(bytes(format.schema), ANTHROPIC_ANSWER)
+    schema = lower_json(bytes(format.schema), ANTHROPIC_ANSWER)
     return schema if schema.strict else None
 
 

@@ -28,7 +28,7 @@ from ronda.core.plan import Origin
 from ronda.core.run import Run
 from ronda.wire import updates
 from ronda.wire.anthropic import API, mcp_blocks
-from ronda.wire.anthropic.content import Content, Grown, Part, call_part, cited_parts, parts_of
+from ronda.wire.anthropic.content import Content, Part, PartialBlock, call_part, cited_parts, parts_of
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.anthropic.pending_calls import approval_block_id, waiting_use
 from ronda.wire.anthropic.search_blocks import block_id, result_block, use_block
@@ -81,7 +81,7 @@ def write_error(status: int, message: str, code: str | None = None, request_id: 
     return encode({"type": "error", "error": error, "request_id": request_id})
 
 
-def usage_fields(usage: Usage, blocks: Sequence[Grown]) -> dict[str, Any]:
+def usage_fields(usage: Usage, blocks: Sequence[PartialBlock]) -> dict[str, Any]:
     """What was read from a cache, or written to one, is counted apart here."""
     fields: dict[str, Any] = {
         "input_tokens": max(0, usage.input - usage.cached - usage.cache_written),

@@ -18,7 +18,7 @@ from ronda.core.plan import Options, ResponseFormat, ToolSpec
 from ronda.errors import BadRequest
 from ronda.wire.anthropic import OLD_VERSION, VERSION
 from ronda.wire.anthropic.blocks import Conversation, read_conversation
-from ronda.wire.anthropic.declarations import Chosen, Declared, read_choice, read_tools
+from ronda.wire.anthropic.declarations import DeclaredTools, ReadChoice, read_choice, read_tools
 from ronda.wire.anthropic.fields import FIELDS, IGNORED, NEEDED, OWN, PASSED_ON, REFUSED, SAMPLING
 from ronda.wire.anthropic.mcp_servers import read_servers
 from ronda.wire.anthropic.pending_calls import read_decisions
@@ -27,10 +27,10 @@ from ronda.wire.capabilities import HOSTED, Need, read_needs
 from ronda.wire.door_request import DoorRequest
 from ronda.wire.fields import (
     bad,
-    bounded,
     decode_field,
     field,
     read_background,
+    read_bounded,
     read_disconnect,
     read_fields,
     read_permission,
@@ -77,7 +77,7 @@ def read_request(body: bytes, version: str | None = None, betas: str | None = No
         own["betas"] = Raw(encode(wanted))
     conversation = read_conversation(fields, version)
     declared = read_tools(field(fields, "tools", list[Raw], []))
-    chosen = read_choice(fields["tool_choice"]) if "tool_choice" in fields else Chosen()
+    chosen = read_choice(fields["tool_choice"]) if "tool_choice" in fields else ReadChoice()
     config = _read_config(fields, own)
     effort = _read_effort(fields, config)
     _check_own(fields)
@@ -89,7 +89,7 @@ def read_request(body: bytes, version: str | None = None, betas: str | None = No
         choice=chosen.choice,
         options=_read_options(fields, config, chosen),
         stream=field(fields, "stream", bool, False),
-        max_tool_rounds=bounded(fields, "max_tool_rounds", 0),
+        max_tool_rounds=read_bounded(fields, "max_tool_rounds", 0),
         truncates=field(fields, "truncate_sequence", bool, False),
         session=read_session(fields),
         lingers=read_disconnect(fields),
@@ -132,7 +132,7 @@ def for_others(request: MessagesRequest) -> MessagesRequest:
     return replace(request, options=replace(request.options, reasoning_effort=request.effort))
 
 
-def _elsewhere(own: dict[str, Raw], conversation: Conversation, declared: Declared) -> tuple[tuple[str, str], ...]:
+def _elsewhere(own: dict[str, Raw], conversation: Conversation, declared: DeclaredTools) -> tuple[tuple[str, str], ...]:
     request = [name for name in own if _is_asked(own, name) and name not in NEEDED]
     found = [(name, OWN[name].removeprefix("refused: ")) for name in request if OWN.get(name, "")[:7] == "refused"]
     found += [(name, "it is unknown here") for name in own if name not in OWN]
@@ -177,12 +177,12 @@ def _check_own(fields: dict[str, Raw]) -> None:
 # ---- how to answer ----------------------------------------------------------------------------------------------------
 
 
-def _read_options(fields: dict[str, Raw], config: _Config, chosen: Chosen) -> Options:
+def _read_options(fields: dict[str, Raw], config: _Config, chosen: ReadChoice) -> Options:
     stop: list[str] = field(fields, "stop_sequences", list[str], [])
     if not all(stop):
         raise bad("stop_sequences", "has an empty text in it, which would stop at once")
     return Options(
-        max_tokens=bounded(fields, "max_tokens", 1),
+        max_tokens=read_bounded(fields, "max_tokens", 1),
         temperature=_number(fields, "temperature", 2),
         top_p=_number(fields, "top_p", 1),
         stop=tuple(stop),

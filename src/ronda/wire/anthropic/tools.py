@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL
 from ronda.core.plan import Options, ToolChoice, ToolSpec
-from ronda.schema.lower import ANTHROPIC, lowered, strict_within
+from ronda.schema.lower import ANTHROPIC, lower_json, strict_within
 from ronda.wire.anthropic import API
 from ronda.wire.anthropic.models import Model
 from ronda.wire.anthropic.names import Names
@@ -43,7 +43,7 @@ def is_ours(tool: ToolSpec) -> bool:
 def write_tools(
     tools: tuple[ToolSpec, ...], names: Names, model: Model, stream: bool, grammars: bool = True
 ) -> list[Raw | dict[str, Any]]:
-    schemas = [lowered(bytes(tool.parameters), ANTHROPIC) for tool in tools]
+    schemas = [lower_json(bytes(tool.parameters), ANTHROPIC) for tool in tools]
     # Asked for only where it qualifies: one schema that does not would fail the whole request. The loop checks all the same.
     wants_strict = [tool.strict is True and model.formats and grammars and not is_ours(tool) for tool in tools]
     fits = iter(

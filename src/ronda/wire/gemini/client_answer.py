@@ -35,7 +35,7 @@ from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.logprobs import join_logprobs
 from ronda.wire.stop_reasons import stop_with
 from ronda.wire.stream import ChoicesStream, cut_short
-from ronda.wire.surrogates import mended
+from ronda.wire.surrogates import mend_surrogates
 
 
 class _Usage(Struct, frozen=True, gc=False, rename="camel"):
@@ -119,7 +119,7 @@ def read_plain(body: bytes, naming: Naming = NOBODY) -> ModelFinished:
 def read_candidates(body: bytes, naming: Naming, n: int) -> list[ModelFinished]:
     """As many candidates as there are, up to `n`; the usage, which is of all of them, is on the first."""
     try:
-        content = _decode_plain(mended(body))
+        content = _decode_plain(mend_surrogates(body))
     except UNREADABLE as error:
         raise UpstreamBroken(f"the model's answer is not one of generateContent: {error}", retryable=True) from error
     folds = [_Fold(naming, number) for number in range(n)]

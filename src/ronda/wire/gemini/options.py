@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from ronda.core.parts import NULL
 from ronda.core.plan import Options, ResponseFormat
-from ronda.schema.lower import GEMINI, lower, lowered
+from ronda.schema.lower import GEMINI, lower, lower_json
 from ronda.wire.gemini.models import Model
 from ronda.wire.json import UNREADABLE
 
@@ -102,7 +102,7 @@ def _lowered(raw: bytes) -> dict[str, Any]:
     """An answer need not be an object, as arguments must: another thing is lowered inside of one."""
     schema = msgspec.json.decode(raw)
     if not isinstance(schema, dict) or schema.get("type") == "object":
-        return lowered(raw, GEMINI).schema
+        return lower_json(raw, GEMINI).schema
     around = {key: schema[key] for key in ("$schema", "$defs", "definitions") if key in schema}
     inside = {key: value for key, value in schema.items() if key not in around}
     whole = lower({**around, "type": "object", "properties": {"answer": inside}}, GEMINI).schema

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ronda.core.plan import ToolChoice, ToolSpec
-from ronda.schema.lower import GEMINI, lower_names, lowered
+from ronda.schema.lower import GEMINI, lower_json, lower_names
 
 _compact = msgspec.json.format
 
@@ -42,7 +42,7 @@ class Tools:
             declaration: dict[str, Any] = {"name": self.called[tool.name]}
             if tool.description:
                 declaration["description"] = tool.description
-            declaration["parametersJsonSchema"] = lowered(bytes(tool.parameters), GEMINI).schema
+            declaration["parametersJsonSchema"] = lower_json(bytes(tool.parameters), GEMINI).schema
             declarations.append(declaration)
         return [{"functionDeclarations": declarations}] if declarations else []
 

@@ -23,7 +23,7 @@ from msgspec import Raw
 from ronda.core.plan import ANY_OBJECT, ResponseFormat, ToolChoice, ToolSpec
 from ronda.errors import BadRequest
 from ronda.schema.bounds import SchemaError
-from ronda.schema.grammar import Bounded, Cost, TooSmall, is_exact
+from ronda.schema.grammar import BoundedSchema, Cost, TooSmall, is_exact
 from ronda.wire.markup.custom import Custom, custom_of, lark_of, regex_of
 from ronda.wire.markup.family import Family
 from ronda.wire.markup.forms import FORMS
@@ -95,7 +95,7 @@ class _Writer:
     def answer(self, format: ResponseFormat | None) -> str:
         schema = msgspec.json.decode(format.schema) if format is not None and format.type == "json_schema" else None
         if schema is None:  # any object: limits on what nobody described would only be in the way
-            return self._lark.json(Bounded(_ANY).schema())
+            return self._lark.json(BoundedSchema(_ANY).schema())
         return self._json(schema, "response_format")
 
     def custom(self, custom: Custom) -> str:
@@ -116,7 +116,7 @@ class _Writer:
     def _json(self, schema: Any, param: str) -> str:
         """Bounded, so that it ends in time; without limits if it cannot be had within the budget anyway."""
         try:
-            read = Bounded(schema, self._json_cost)
+            read = BoundedSchema(schema, self._json_cost)
             room = self._budget - _SLACK - self.frame.head_cost(self._json_cost)
             return self._lark.json(read.fit(room).schema if room >= read.needed else read.schema())
         except SchemaError as error:
@@ -158,22 +158,22 @@ class _Writer:
             )
         return self.frame.owed(calls, ahead)
 
-    def _read(self, tool: ToolSpec, schema: Raw) -> Bounded:
+    def _read(self, tool: ToolSpec, schema: Raw) -> BoundedSchema:
         """The schema of a tool. One that cannot be enforced stands for any object, unless it was to be strict."""
         try:
-            return Bounded(msgspec.json.decode(schema), self._cost)
+            return BoundedSchema(msgspec.json.decode(schema), self._cost)
         except SchemaError as error:
             if tool.strict:
                 raise self._refused(tool, error) from error
-            return Bounded(_ANY, self._cost)
+            return BoundedSchema(_ANY, self._cost)
 
-    def _arguments(self, tool: ToolSpec, read: Bounded, room: int) -> str:
+    def _arguments(self, tool: ToolSpec, read: BoundedSchema, room: int) -> str:
         try:
             return self._form.arguments(self._lark, read.fit(room).shape)
         except SchemaError as error:
             if tool.strict:
                 raise self._refused(tool, error) from error
-            return self._form.arguments(self._lark, Bounded(_ANY, self._cost).fit(room).shape)
+            return self._form.arguments(self._lark, BoundedSchema(_ANY, self._cost).fit(room).shape)
 
     def _refused(self, tool: ToolSpec, error: Exception) -> BadRequest:
         return BadRequest(f"the parameters of the strict tool '{tool.name}' cannot be enforced: {error}", param="tools")

@@ -30,7 +30,7 @@ _OTHER: Final = {"'": "'", "a": "\a", "v": "\v", "0": "\0", "\n": ""}
 _Step: TypeAlias = Callable[[str, int], int]
 
 
-def quoted(text: str) -> str:
+def escape_piece(text: str) -> str:
     """A piece of a JSON string, without the quotes around it."""
     try:
         return msgspec.json.encode(text)[1:-1].decode()
@@ -51,7 +51,7 @@ def word(text: str) -> str:
         number = float(text.replace("_", ""))
         return repr(int(number) if number.is_integer() and "." not in text else number)
     except (ValueError, OverflowError):
-        return f'"{quoted(text)}"'
+        return f'"{escape_piece(text)}"'
 
 
 class Literals:
@@ -112,7 +112,7 @@ class Literals:
         self._word = []
         if text[at] != end or not name:
             return self._fail(at)
-        self._write_key(f'"{quoted(name)}')
+        self._write_key(f'"{escape_piece(name)}')
         self._json.append('"')
         self._step = self._colon
         return at
@@ -189,17 +189,17 @@ class Literals:
     def _raw(self, text: str, at: int) -> int:
         end = text.find(self._quote, at)
         if end >= 0:
-            self._json.append(quoted(text[at:end]))
+            self._json.append(escape_piece(text[at:end]))
             return self._end_string(end + len(self._quote))
         kept = overlap(text, (self._quote,), at)
-        self._json.append(quoted(text[at : len(text) - kept]))
+        self._json.append(escape_piece(text[at : len(text) - kept]))
         return len(text) - kept
 
     def _escaped(self, text: str, at: int) -> int:
         end = at
         while end < len(text) and text[end] not in ("\\", self._quote):
             end += 1
-        self._json.append(quoted(text[at:end]))
+        self._json.append(escape_piece(text[at:end]))
         if end == len(text):
             return end
         if text[end] == self._quote:
@@ -225,7 +225,7 @@ class Literals:
         self._word = []
         if text[at] in (",", ":", *(closer[0] for closer in self._closers[-1:])):
             return self._end_string(at)
-        self._json.append(quoted(seen))
+        self._json.append(escape_piece(seen))
         self._step = self._escaped
         return at
 
@@ -279,5 +279,5 @@ def _unescape(escape: str) -> str:
     if kind in _SAME or kind == "u":
         return escape
     if kind in "xU":
-        return quoted(chr(min(int("0x" + escape[2:], 0), 0x10FFFF)))
-    return quoted(_OTHER.get(kind, escape))
+        return escape_piece(chr(min(int("0x" + escape[2:], 0), 0x10FFFF)))
+    return escape_piece(_OTHER.get(kind, escape))

@@ -21,7 +21,7 @@ from ronda.core.plan import ToolSpec
 from ronda.wire.markup.calls import CallReader, JsonCalls
 from ronda.wire.markup.family import Family
 from ronda.wire.markup.literals import overlap
-from ronda.wire.markup.named import NamedCall
+from ronda.wire.markup.mistral_calls import NamedCall
 from ronda.wire.markup.native import NativeCalls
 from ronda.wire.markup.output import Out
 from ronda.wire.markup.xml import XmlCalls, types_of

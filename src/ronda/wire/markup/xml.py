@@ -19,7 +19,7 @@ import msgspec
 
 from ronda.core.plan import ToolSpec
 from ronda.wire.markup.calls import BLANKS, MAX_NAME, JsonCalls, State
-from ronda.wire.markup.literals import overlap, quoted, word
+from ronda.wire.markup.literals import escape_piece, overlap, word
 from ronda.wire.markup.output import Out
 
 FUNCTION: Final = "<function="
@@ -136,7 +136,7 @@ class XmlCalls:
         if key is not None:
             self._key = key
             self._streams = self._types.get((self._name, key)) == _TEXT
-            out.arguments(("" if self._first else ", ") + f'"{quoted(key)}": ' + ('"' if self._streams else ""))
+            out.arguments(("" if self._first else ", ") + f'"{escape_piece(key)}": ' + ('"' if self._streams else ""))
             self._first = False
             self._step = self._newline
         return end
@@ -179,7 +179,7 @@ class XmlCalls:
 
     def _put(self, piece: str, out: Out) -> None:
         if self._streams:
-            out.arguments(quoted(piece))
+            out.arguments(escape_piece(piece))
         elif piece:
             self._value.append(piece)
 
@@ -190,10 +190,10 @@ class XmlCalls:
             value = msgspec.json.decode(stripped)
         except (ValueError, RecursionError):
             constant = word(stripped)
-            return constant if constant in ("true", "false", "null") else f'"{quoted(text)}"'
+            return constant if constant in ("true", "false", "null") else f'"{escape_piece(text)}"'
         kind = "array" if type(value) is list else _NAMES.get(type(value), "object")
         if "string" in types and kind not in types and not (kind == "integer" and "number" in types):
-            return f'"{quoted(text)}"'
+            return f'"{escape_piece(text)}"'
         return stripped
 
     def _fail(self, at: int) -> int:

@@ -13,7 +13,14 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 
 from ronda.core.plan import Options, ToolChoice
 from ronda.wire.json import encode
-from ronda.wire.mistral.declarations import CompletionArgs, Declared, Guardrail, read_args, read_tools, stored_tools
+from ronda.wire.mistral.declarations import (
+    CompletionArgs,
+    DeclaredTools,
+    Guardrail,
+    read_args,
+    read_tools,
+    stored_tools,
+)
 from ronda.wire.mistral.validation_errors import BODY, Loc, decoder, read_body
 
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
@@ -33,8 +40,8 @@ class AgentBody(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     metadata: dict[str, Raw] | None = None
     version_message: str | None = None
 
-    def declared(self) -> Declared:
-        """Once it was `checked`."""
+    def declared(self) -> DeclaredTools:
+        """Once it was `check_agent`."""
         return stored_tools(self.tools, (*BODY, "tools"))
 
     def options(self, loc: Loc = BODY) -> tuple[Options, ToolChoice]:
@@ -74,10 +81,10 @@ AGENT_FIELDS: Final[dict[str, str]] = {
 
 
 def read_create(body: bytes) -> AgentBody:
-    return checked(read_body(body, AgentBody))
+    return check_agent(read_body(body, AgentBody))
 
 
-def checked(agent: AgentBody) -> AgentBody:
+def check_agent(agent: AgentBody) -> AgentBody:
     """It makes sense; what does not is refused now, and not when somebody talks to the agent."""
     read_tools(agent.tools, (*BODY, "tools"))
     agent.options()
@@ -97,7 +104,7 @@ def read_update(body: bytes, before: AgentBody) -> tuple[AgentBody, bool | None]
             del changed[name]
     changed.setdefault("version_message", None)  # it is about one version
     chat = body_fields.deployment_chat
-    return checked(structs.replace(before, **changed)), None if chat is UNSET else chat
+    return check_agent(structs.replace(before, **changed)), None if chat is UNSET else chat
 
 
 _decode_body = decoder(AgentBody).decode

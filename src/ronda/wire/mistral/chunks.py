@@ -280,7 +280,7 @@ def write_content(parts: Sequence[AssistantPart]) -> str | list[dict[str, Any]]:
     return [thinking(text) if thought else {"type": "text", "text": text} for thought, text in pieces]
 
 
-def renamed(turn: AssistantTurn, api: str) -> AssistantTurn:
+def relabel_native(turn: AssistantTurn, api: str) -> AssistantTurn:
     """The same turn, with what is kept of its content said to be of `api`: the upstream that gets it back."""
     native = turn.native
     if native is None or native.api != API:

@@ -33,7 +33,7 @@ from ronda.wire.mistral.tools import Tools
 from ronda.wire.openai_chat.calls import CallAssembler, CallPiece
 from ronda.wire.openai_chat.client_plain import UsageSaid, stop_of, usage_of
 from ronda.wire.stream import ChoicesStream, cut_short
-from ronda.wire.surrogates import mended
+from ronda.wire.surrogates import mend_surrogates
 
 
 class _Delta(Struct, frozen=True, gc=False):
@@ -87,7 +87,7 @@ def read_plain(body: bytes, naming: Naming = NOBODY) -> ModelFinished:
 def read_choices(body: bytes, naming: Naming, n: int) -> list[ModelFinished]:
     """As many choices as there are, up to `n`; the usage, which is of all of them, is on the first."""
     try:
-        answer = _decode_answer(mended(body))
+        answer = _decode_answer(mend_surrogates(body))
     except UNREADABLE as error:
         raise UpstreamBroken(f"the model's answer is not a completion of Mistral's: {error}", retryable=True) from error
     if answer.error != NULL or answer.object == "error":

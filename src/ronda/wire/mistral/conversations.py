@@ -13,7 +13,7 @@ from ronda.core.plan import Approval
 from ronda.errors import BadRequest
 from ronda.wire.fields import BACKGROUND, DISCONNECT, PERMISSION_FATES
 from ronda.wire.json import UNREADABLE, encode
-from ronda.wire.mistral.agents import AgentBody, checked, when
+from ronda.wire.mistral.agents import AgentBody, check_agent, when
 from ronda.wire.mistral.declarations import CompletionArgs, Disconnect, Guardrail, seconds_of
 from ronda.wire.mistral.entries import Entry, read_inputs
 from ronda.wire.mistral.handoffs import MOST_HANDOFFS, Execution
@@ -198,7 +198,7 @@ def read_start(body: bytes) -> tuple[ConversationBody, Wish]:
             guardrails=body_fields.guardrails,
         )
         # The arguments are the conversation's, so they hold for all answers.
-        return structs.replace(about, agent=checked(agent)), structs.replace(wish, args=None, guardrails=None)
+        return structs.replace(about, agent=check_agent(agent)), structs.replace(wish, args=None, guardrails=None)
     for name in ("instructions", "tools"):
         if getattr(body_fields, name) is not None:
             refuse(
@@ -234,7 +234,7 @@ def read_restart(body: bytes) -> tuple[Restart, Wish]:
     return body_fields, _wish(body_fields)
 
 
-def restarted(about: ConversationBody, body: Restart) -> ConversationBody:
+def restart_body(about: ConversationBody, body: Restart) -> ConversationBody:
     """What the new conversation is about."""
     metadata = about.metadata if body.metadata is None else body.metadata
     if about.agent is not None and body.agent_version is not None:

@@ -153,14 +153,14 @@ TOOLS: Final[dict[str, str]] = {
 }
 
 
-class Declared(Struct, frozen=True):
+class DeclaredTools(Struct, frozen=True):
     """The caller's tools, and what the server must have."""
 
     specs: tuple[ToolSpec, ...] = ()
     needs: tuple[Need, ...] = ()
 
 
-def read_tools(raws: Sequence[Raw] | None, loc: Loc) -> Declared:
+def read_tools(raws: Sequence[Raw] | None, loc: Loc) -> DeclaredTools:
     specs: dict[str, ToolSpec] = {}
     needs: list[Need] = []
     check_count(raws or (), MAX_TOOLS, loc)
@@ -172,7 +172,7 @@ def read_tools(raws: Sequence[Raw] | None, loc: Loc) -> Declared:
         if spec.name in specs:
             refuse("value_error", (*loc, at, "function", "name"), f"'{spec.name}' is declared twice", spec.name)
         specs[spec.name] = spec
-    return Declared(tuple(specs.values()), tuple(needs))
+    return DeclaredTools(tuple(specs.values()), tuple(needs))
 
 
 @lru_cache(maxsize=512)  # a client declares the same tools with every request
@@ -229,7 +229,7 @@ def _connector(raw: Raw, loc: Loc) -> Need:
     return structs.replace(_need("connector", (*loc, "type")), server=server)
 
 
-def stored_tools(raws: Sequence[Raw] | None, loc: Loc) -> Declared:
+def stored_tools(raws: Sequence[Raw] | None, loc: Loc) -> DeclaredTools:
     """Tools that `read_tools` has read before. Checking their schemas again would take a hundred times as long."""
     specs: list[ToolSpec] = []
     needs: list[Need] = []
@@ -242,7 +242,7 @@ def stored_tools(raws: Sequence[Raw] | None, loc: Loc) -> Declared:
         else:
             function = _decode_tool(raw).function
             specs.append(_spec(function, _decode_schema(function.parameters)))
-    return Declared(tuple(specs), tuple(needs))
+    return DeclaredTools(tuple(specs), tuple(needs))
 
 
 _decode_type = decoder(_Typed).decode

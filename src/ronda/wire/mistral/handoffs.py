@@ -28,7 +28,7 @@ _LONGEST_NAME: Final = 64
 _HEAD: Final = 300  # characters of an agent's instructions that describe it, where it has no description
 
 
-class Named(Struct, frozen=True):
+class HandoffName(Struct, frozen=True):
     id: str
     name: str
 
@@ -36,15 +36,15 @@ class Named(Struct, frozen=True):
 class Ways(Struct, frozen=True):
     """Whose run it is, which of its tools hand over to whom, and who makes the next run: we, or the client by asking again."""
 
-    agent: Named
-    to: dict[str, Named] = {}
+    agent: HandoffName
+    to: dict[str, HandoffName] = {}
     execution: Execution = "server"
 
 
 class Handoff(Struct, frozen=True):
     call: ToolCall
-    previous: Named
-    next: Named
+    previous: HandoffName
+    next: HandoffName
 
 
 # ---- tools ------------------------------------------------------------------------------------------------------------

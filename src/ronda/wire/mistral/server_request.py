@@ -195,11 +195,11 @@ _HINTS: Final = ("prediction", "prompt_cache_key", "prompt_mode", "metadata", "g
 
 
 class CompletionRequest(DoorRequest, frozen=True, kw_only=True):
-    """`hints` are fields that only some upstreams have a word for; `guarded` says that a guardrail must be asked."""
+    """`hints` are fields that only some upstreams have a word for; `guardrail_level` says that a guardrail must be asked."""
 
     chose: bool = False  # a choice among the tools was made, which holds whatever the agent's is
     hints: dict[str, Raw] = field(default_factory=dict)
-    guarded: Literal["no", "if possible", "always"] = "no"
+    guardrail_level: Literal["no", "if possible", "always"] = "no"
 
 
 def _read_session(body: CompletionBody) -> SessionWish | None:
@@ -261,11 +261,11 @@ def read_completion(body: bytes) -> CompletionRequest:
         about=about,
         chose=body_fields.tool_choice is not None,
         hints=hints,
-        guarded=guarded(body_fields.guardrails),
+        guardrail_level=guardrail_level(body_fields.guardrails),
     )
 
 
-def guarded(guardrails: list[Guardrail] | None) -> Literal["no", "if possible", "always"]:
+def guardrail_level(guardrails: list[Guardrail] | None) -> Literal["no", "if possible", "always"]:
     if not guardrails:
         return "no"
     return "always" if any(one.block_on_error for one in guardrails) else "if possible"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ronda.core.plan import ToolChoice, ToolSpec
-from ronda.schema.lower import MISTRAL, lower_names, lowered
+from ronda.schema.lower import MISTRAL, lower_json, lower_names
 
 
 class Tools:
@@ -39,7 +39,7 @@ class Tools:
         return fields
 
     def _declare(self, tool: ToolSpec) -> dict[str, Any]:
-        fitted = lowered(bytes(tool.parameters), MISTRAL)
+        fitted = lower_json(bytes(tool.parameters), MISTRAL)
         function: dict[str, Any] = {"name": self.called[tool.name]}
         if tool.description:
             function["description"] = tool.description

@@ -33,7 +33,7 @@ from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.calls import LONG_ID, CallPiece, FunctionPiece
 from ronda.wire.openai_chat.names import NO_NAMES
 from ronda.wire.stop_reasons import stop_with
-from ronda.wire.surrogates import mended
+from ronda.wire.surrogates import mend_surrogates
 
 
 class _Details(Struct, frozen=True, gc=False):
@@ -150,7 +150,7 @@ def read_plain(body: bytes, naming: Naming = NOBODY) -> ModelFinished:
 def read_choices(body: bytes, naming: Naming = NOBODY) -> list[ModelFinished]:
     """All choices of a whole answer; the usage, which is of all of them, is on the first."""
     try:
-        answer = _decode_plain(mended(body))
+        answer = _decode_plain(mend_surrogates(body))
     except UNREADABLE as error:
         raise UpstreamBroken(f"the model's answer is not a chat completion: {error}", retryable=True) from error
     if answer.error != NULL and is_error(answer.error):

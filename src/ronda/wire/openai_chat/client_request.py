@@ -136,11 +136,11 @@ def write_tool(tool: ToolSpec, names: Mapping[str, str] = NO_NAMES) -> Raw | dic
         function["description"] = tool.description
     function["parameters"] = tool.parameters
     if tool.strict and tool.kind in ("builtin", "function", "mcp"):
-        from ronda.schema.lower import lowered
+        from ronda.schema.lower import lower_json
         from ronda.schema.lower_rules import OPENAI
 
         # A schema that does not qualify would fail the whole request; it is sent as it is, and checked by the loop.
-        taken = lowered(bytes(tool.parameters), OPENAI)
+        taken = lower_json(bytes(tool.parameters), OPENAI)
         if taken.strict:
             function["parameters"] = taken.schema
             function["strict"] = True

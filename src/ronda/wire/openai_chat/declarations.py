@@ -25,7 +25,7 @@ _HOSTED = {
 _PYTHON = "code_interpreter"  # the one tool of the service's that is declared here
 
 
-class Declared(Struct, frozen=True):
+class DeclaredTools(Struct, frozen=True):
     """The caller's tools, and what the server must have."""
 
     specs: tuple[ToolSpec, ...] = ()
@@ -33,10 +33,10 @@ class Declared(Struct, frozen=True):
     container: ContainerWish = ANY_CONTAINER
 
 
-_NOTHING = Declared()
+_NOTHING = DeclaredTools()
 
 
-def read_tools(raws: list[Raw]) -> Declared:
+def read_tools(raws: list[Raw]) -> DeclaredTools:
     if not raws:
         return _NOTHING
     needs: list[Need] = []
@@ -61,7 +61,7 @@ def read_tools(raws: list[Raw]) -> Declared:
             raise BadRequest(f"'{path}': a tool named '{tool.name}' is declared twice", param=path)
         seen.add(tool.name)
         tools.append(tool)
-    return Declared(tuple(tools), tuple(needs), container)
+    return DeclaredTools(tuple(tools), tuple(needs), container)
 
 
 def read_choice(raw: Raw) -> ToolChoice:

@@ -20,9 +20,9 @@ def wire_names(tools: tuple[ToolSpec, ...]) -> Mapping[str, str]:
     """A tool's own name → what it is called here, where they differ."""
     if all(_NAME.fullmatch(tool.name) for tool in tools):
         return NO_NAMES
-    from ronda.schema.lower_names import renamed
+    from ronda.schema.lower_names import allowed_names
 
-    names = renamed([tool.name for tool in tools], _NAME.pattern)
+    names = allowed_names([tool.name for tool in tools], _NAME.pattern)
     return {own: wire for own, wire in names.items() if own != wire}
 
 
@@ -31,12 +31,12 @@ def own_names(tools: tuple[ToolSpec, ...]) -> Mapping[str, str]:
     return {wire: own for own, wire in wire_names(tools).items()}
 
 
-def called(name: str, names: Mapping[str, str]) -> str:
+def wire_name(name: str, names: Mapping[str, str]) -> str:
     """What a tool is called here. A history may hold calls of tools that are not there any more."""
     if name in names:
         return names[name]
     if _NAME.fullmatch(name):
         return name
-    from ronda.schema.lower_names import renamed
+    from ronda.schema.lower_names import allowed_names
 
-    return renamed([name], _NAME.pattern)[name]
+    return allowed_names([name], _NAME.pattern)[name]

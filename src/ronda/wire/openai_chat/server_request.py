@@ -23,9 +23,9 @@ from ronda.wire.fields import (
     NOT_HERE,
     PERMISSION,
     PERMISSION_FATES,
-    bounded,
     field,
     read_background,
+    read_bounded,
     read_disconnect,
     read_fields,
     read_permission,
@@ -169,8 +169,8 @@ def read_request(body: bytes) -> ChatRequest:
         options=options,
         stream=stream,
         answer=answer if _MISTRALS.isdisjoint(fields) else answer.of_mistral(),
-        n=bounded(fields, "n", 1, MAX_CHOICES) or 1,
-        max_tool_rounds=bounded(fields, "max_tool_rounds", 0),
+        n=read_bounded(fields, "n", 1, MAX_CHOICES) or 1,
+        max_tool_rounds=read_bounded(fields, "max_tool_rounds", 0),
         truncates=field(fields, "truncate_sequence", bool, False),
         session=session_fields.read_session(fields),
         lingers=read_disconnect(fields),
@@ -203,8 +203,8 @@ def _read_stream_options(fields: dict[str, Raw], stream: bool) -> _StreamOptions
 
 def _read_options(fields: dict[str, Raw]) -> Options:
     # Some clients mean "no limit of mine" by 0. Whether a model can take it is the model's affair.
-    limit = bounded(fields, "max_tokens", 0)
-    newer_limit = bounded(fields, "max_completion_tokens", 0)
+    limit = read_bounded(fields, "max_tokens", 0)
+    newer_limit = read_bounded(fields, "max_completion_tokens", 0)
     extra = {name: value.copy() for name, value in fields.items() if name not in _READ and value != _HARMLESS.get(name)}
     if newer_limit is not None:  # newer models know this name alone, older servers the other: say what the caller said
         extra["max_completion_tokens"] = fields["max_completion_tokens"].copy()

@@ -36,7 +36,7 @@ from ronda.wire.fitting import fitting_arguments, fitting_id, media_type
 from ronda.wire.input_files import file_note, is_listed
 from ronda.wire.json import UNREADABLE, encode, encode_message
 from ronda.wire.openai_chat import API
-from ronda.wire.openai_chat.names import NO_NAMES, called, is_name
+from ronda.wire.openai_chat.names import NO_NAMES, is_name, wire_name
 from ronda.wire.openai_chat.quirks import ANYONE, MISTRALS, Quirks
 from ronda.wire.projection import NOBODY, Changes
 
@@ -182,7 +182,7 @@ class Messages:
         for call, id in zip(calls, ids, strict=True):
             name = call.name
             if name in self._names or self._quirks.plain_names:
-                name = called(name, self._names)
+                name = wire_name(name, self._names)
                 if name != call.name:
                     self._changes.tell("name_rewritten", f"the tool '{call.name}' is called '{name}'", _NAMES)
             arguments = fitting_arguments(call.arguments, self._changes)

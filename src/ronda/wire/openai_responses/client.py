@@ -13,7 +13,7 @@ What a turn keeps as its own JSON (`Native.payload`) is a list of items, in the 
 
 from __future__ import annotations
 
-from ronda.wire.openai_chat.names import called, own_names
+from ronda.wire.openai_chat.names import own_names, wire_name
 from ronda.wire.openai_responses.client_answer import read_plain
 from ronda.wire.openai_responses.client_request import Body, body_of, check_options, sends_as_it_is, write_request
 from ronda.wire.openai_responses.client_stream import Reader
@@ -25,11 +25,11 @@ __all__ = [
     "Items",
     "Reader",
     "body_of",
-    "called",
     "check_options",
     "is_about_encryption",
     "own_names",
     "read_plain",
     "sends_as_it_is",
+    "wire_name",
     "write_request",
 ]

@@ -34,9 +34,9 @@ from ronda.wire.lenient import decoder
 from ronda.wire.openai_chat.names import NO_NAMES
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.client_calls import WAITING, Place, arguments_of, waits
-from ronda.wire.openai_responses.failures import Failure, failed
+from ronda.wire.openai_responses.failures import Failure, upstream_error
 from ronda.wire.stop_reasons import stop_with
-from ronda.wire.surrogates import mended
+from ronda.wire.surrogates import mend_surrogates
 
 BREAK = "\n\n"  # between two thoughts, which are paragraphs with a heading each
 
@@ -131,7 +131,7 @@ _decode_failure = msgspec.json.Decoder(Failure).decode
 
 def read_plain(body: bytes, names: Mapping[str, str] = NO_NAMES) -> ModelFinished:
     """A whole answer. `names`: what a tool is called there → its own name, where they differ."""
-    response = read_response(mended(body))
+    response = read_response(mend_surrogates(body))
     if is_error(response.error) and response.status is None:
         raise envelope_error(bytes(response.error))  # no response at all, but an envelope with an error
     if response.output == NULL and response.error == NULL:
@@ -222,7 +222,7 @@ def _stop(response: Response) -> Stop:
             )
         case "cancelled" if response.error == NULL:
             raise UpstreamBroken("the model's answer was cancelled", retryable=True)
-    raise failed(read_failure(response.error))
+    raise upstream_error(read_failure(response.error))
 
 
 def read_failure(raw: Raw) -> Failure:

@@ -112,7 +112,7 @@ def is_waiting(tool: ToolSpec) -> bool:
     return is_native and msgspec.json.decode(tool.native, type=_Declared).type == tool.name
 
 
-class Offered(NamedTuple):
+class HostedStandIn(NamedTuple):
     description: str
     parameters: dict[str, Any]
 
@@ -129,8 +129,8 @@ def _object(**properties: Any) -> dict[str, Any]:
 _TEXT: Final = {"type": "string"}
 _TEXTS: Final = {"type": "array", "items": _TEXT}
 
-OFFERED: Final[dict[str, Offered]] = {
-    "apply_patch": Offered(
+OFFERED: Final[dict[str, HostedStandIn]] = {
+    "apply_patch": HostedStandIn(
         "Create, update or delete a file. `diff` is a unified diff without headers: in a new file every line begins with '+'.",
         _object(
             operation={
@@ -145,10 +145,10 @@ OFFERED: Final[dict[str, Offered]] = {
             }
         ),
     ),
-    "shell": Offered(
+    "shell": HostedStandIn(
         "Run commands in a shell on the user's machine, one after another.", _object(action=_object(commands=_TEXTS))
     ),
-    "local_shell": Offered(
+    "local_shell": HostedStandIn(
         "Run a command on the user's machine. `command` is the program and its arguments.",
         _object(
             action={

@@ -14,7 +14,7 @@ from ronda.core.plan import ANY_OBJECT, Options, ResponseFormat, ToolChoice, Too
 from ronda.core.request import ModelRequest
 from ronda.errors import BadRequest
 from ronda.wire.json import UNREADABLE, encode
-from ronda.wire.openai_chat.names import NO_NAMES, called, is_name, wire_names
+from ronda.wire.openai_chat.names import NO_NAMES, is_name, wire_name, wire_names
 from ronda.wire.openai_chat.quirks import ANYONE, Quirks
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.client_calls import is_waiting
@@ -211,7 +211,7 @@ class _Flat(Struct, frozen=True):
 def write_tool(tool: ToolSpec, names: Mapping[str, str]) -> Raw | dict[str, Any]:
     if tool.native != NULL and tool.native_api in ("", API) and (_is_flat(tool) or is_waiting(tool)):
         return tool.native
-    fields: dict[str, Any] = {"type": "function", "name": called(tool.name, names)}
+    fields: dict[str, Any] = {"type": "function", "name": wire_name(tool.name, names)}
     if tool.description:
         fields["description"] = tool.description
     # Left out, `strict` means true here, and properties that were optional become required; so it is always said.
@@ -223,14 +223,14 @@ def write_tool(tool: ToolSpec, names: Mapping[str, str]) -> Raw | dict[str, Any]
 
 def _fitted(tool: ToolSpec) -> tuple[Raw | dict[str, Any], bool]:
     """The parameters as this API takes them, and if they can be strict."""
-    from ronda.schema.lower import lowered
+    from ronda.schema.lower import lower_json
     from ronda.schema.lower_rules import OPENAI
 
     schema = bytes(tool.parameters)
-    if tool.strict and (fitted := lowered(schema, OPENAI)).strict:
+    if tool.strict and (fitted := lower_json(schema, OPENAI)).strict:
         return fitted.schema, True
     # A schema that does not qualify would fail the whole request; it goes without, and is checked by the loop.
-    fitted = lowered(schema, msgspec.structs.replace(OPENAI, strict=None))
+    fitted = lower_json(schema, msgspec.structs.replace(OPENAI, strict=None))
     return (tool.parameters if fitted.schema == msgspec.json.decode(schema) else fitted.schema), False
 
 
@@ -248,7 +248,7 @@ def write_choice(choice: ToolChoice, names: Mapping[str, str], waiting: Sequence
     if choice.mode == "none" or not choice.names:
         return choice.mode
     tools = [
-        {"type": name} if name in waiting else {"type": "function", "name": called(name, names)}
+        {"type": name} if name in waiting else {"type": "function", "name": wire_name(name, names)}
         for name in choice.names
     ]
     if choice.named:
@@ -267,17 +267,17 @@ def sends_as_it_is(format: ResponseFormat) -> bool:
 def _write_format(format: ResponseFormat) -> dict[str, Any]:
     if format.type == "json_object":
         return {"type": "json_object"}
-    fields: dict[str, Any] = {"type": "json_schema", "name": called(format.name, NO_NAMES)}
+    fields: dict[str, Any] = {"type": "json_schema", "name": wire_name(format.name, NO_NAMES)}
     if format.description is not None:
         fields["description"] = format.description
     fields["schema"] = format.schema if format.schema != NULL else ANY_OBJECT
     if format.strict is not None:
         fields["strict"] = format.strict
         if format.strict:
-            from ronda.schema.lower import lowered
+            from ronda.schema.lower import lower_json
             from ronda.schema.lower_rules import OPENAI
 
-            fitted = lowered(bytes(format.schema), OPENAI)
+            fitted = lower_json(bytes(format.schema), OPENAI)
             if fitted.strict:  # else the upstream says what is wrong with it, in the caller's own words
                 fields["schema"] = fitted.schema
     return fields

@@ -40,7 +40,7 @@ from ronda.wire.openai_responses.client_answer import (
     split,
 )
 from ronda.wire.openai_responses.client_calls import WAITING
-from ronda.wire.openai_responses.failures import Failure, failed
+from ronda.wire.openai_responses.failures import Failure, upstream_error
 from ronda.wire.stream import JsonStream, cut_short
 
 
@@ -164,7 +164,7 @@ class Reader(JsonStream):
             case "response.completed" | "response.incomplete" | "response.failed":
                 self._end(event, out)
             case "error":
-                raise failed(_failure(event))
+                raise upstream_error(_failure(event))
             case _:
                 pass  # what these events say comes again with the item
 

@@ -47,7 +47,7 @@ class Failure(Struct, frozen=True):
     type: str | None = None
 
 
-def failed(failure: Failure) -> UpstreamError:
+def upstream_error(failure: Failure) -> UpstreamError:
     code = failure.code
     status: int | None = None
     if type(code) is int:

@@ -33,13 +33,13 @@ from ronda.wire.call_ids import all_renamed, caller_ids
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.client_calls import item_of
 from ronda.wire.openai_responses.output_items import input_of
-from ronda.wire.openai_responses.resource import Kept
+from ronda.wire.openai_responses.resource import StoredOptions
 from ronda.wire.openai_responses.tools import split_name
 
 _MARK = "in"  # tells the ids of input items from those of output items
 
 
-def input_items(run: Run, kept: Kept) -> list[dict[str, Any]]:
+def input_items(run: Run, kept: StoredOptions) -> list[dict[str, Any]]:
     given = run.start.turns
     hex = run.id.removeprefix("run_")
     items: list[dict[str, Any]] = []
@@ -49,7 +49,7 @@ def input_items(run: Run, kept: Kept) -> list[dict[str, Any]]:
     return items
 
 
-def item_named(id: str, run: Run, kept: Kept, output: Sequence[bytes]) -> Raw | None:
+def item_named(id: str, run: Run, kept: StoredOptions, output: Sequence[bytes]) -> Raw | None:
     """An item of a response, by its id: one that went in, or one that came out."""
     if f"_{_MARK}" in id:
         return next((Raw(encode(item)) for item in input_items(run, kept) if item["id"] == id), None)
@@ -57,7 +57,7 @@ def item_named(id: str, run: Run, kept: Kept, output: Sequence[bytes]) -> Raw | 
     return next((Raw(item) for item in output if sought in item[:200]), None)
 
 
-def _items(turn: Turn, kept: Kept) -> list[tuple[str, dict[str, Any]]]:
+def _items(turn: Turn, kept: StoredOptions) -> list[tuple[str, dict[str, Any]]]:
     match turn:
         case SystemTurn(text=text, role=role):
             return [("msg", _message(role, [{"type": "input_text", "text": text}]))]
@@ -79,7 +79,7 @@ def _items(turn: Turn, kept: Kept) -> list[tuple[str, dict[str, Any]]]:
             return [_assistant(part, kept) for part in said]
 
 
-def _assistant(part: Text | Reasoning | Refusal | ToolCall, kept: Kept) -> tuple[str, dict[str, Any]]:
+def _assistant(part: Text | Reasoning | Refusal | ToolCall, kept: StoredOptions) -> tuple[str, dict[str, Any]]:
     match part:
         case Text(text=text):
             return "msg", _message(

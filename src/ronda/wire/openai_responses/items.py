@@ -42,7 +42,7 @@ from ronda.core.parts import (
 from ronda.wire.fitting import fitting_arguments, fitting_id, media_type
 from ronda.wire.input_files import file_note, is_listed
 from ronda.wire.json import encode, encode_message
-from ronda.wire.openai_chat.names import NO_NAMES, called
+from ronda.wire.openai_chat.names import NO_NAMES, wire_name
 from ronda.wire.openai_chat.quirks import ANYONE, Quirks
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.client_answer import CALLS, Kind, decode_kind, decode_raws, read_items
@@ -175,7 +175,7 @@ class Items:
         return b",".join(texts)
 
     def _call(self, call: ToolCall) -> bytes:
-        name = called(call.name, self._names)
+        name = wire_name(call.name, self._names)
         if name != call.name:
             self._changes.tell("name_rewritten", f"the tool '{call.name}' is called '{name}'", _NAMES)
         return encode_message(

@@ -1,7 +1,7 @@
 """A run as a response: its members that stay the same while it is under way, and those that change with its end.
 
-What the caller said and the loop has no word for is kept with the run (`Kept`), so that a response written again tomorrow is
-the same. The rest is in the plan already, and is read from there.
+What the caller said and the loop has no word for is kept with the run (`StoredOptions`), so that a response written again
+tomorrow is the same. The rest is in the plan already, and is read from there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ronda.wire.openai_responses.tools import echo_choice, echo_tools
 Outcome: TypeAlias = tuple[Status, dict[str, str] | None, dict[str, str | None] | None]
 
 
-class Kept(AnswerOptions, frozen=True, omit_defaults=True, kw_only=True):
+class StoredOptions(AnswerOptions, frozen=True, omit_defaults=True, kw_only=True):
     """What is remembered of a request beside the run's plan."""
 
     key: ClassVar[str] = "response"
@@ -56,9 +56,9 @@ class Kept(AnswerOptions, frozen=True, omit_defaults=True, kw_only=True):
     forced: str = ""  # the type of the one that was chosen
 
 
-def fields_with(run: Run) -> Kept | None:
+def fields_with(run: Run) -> StoredOptions | None:
     """None for a run that did not come in by this API."""
-    return Kept.of(run.start) if Kept.key in run.start.about else None
+    return StoredOptions.of(run.start) if StoredOptions.key in run.start.about else None
 
 
 def response_id(run: str, since: int = 0) -> str:
@@ -77,7 +77,7 @@ def since_of(response: str) -> int:
     return int(digits) if digits.isdecimal() and len(digits) < 10 else 0
 
 
-def conversation(run: Run, kept: Kept) -> list[Turn]:
+def conversation(run: Run, kept: StoredOptions) -> list[Turn]:
     """What was said, without what stands around it: that belongs to one response, and is not carried over to the next."""
     given = run.start.turns
     return [*given[kept.lead : len(given) - kept.tail], *run.generated]
@@ -88,7 +88,7 @@ class Resource:
 
     __slots__ = ("_fixed", "_head", "kept", "run")
 
-    def __init__(self, run: Run, kept: Kept, since: int = 0) -> None:
+    def __init__(self, run: Run, kept: StoredOptions, since: int = 0) -> None:
         self.run = run
         self.kept = kept if not since else msgspec.structs.replace(kept, previous=response_id(run.id))
         self._head = b'{"id":%b,"object":"response","created_at":%d' % (
@@ -201,7 +201,7 @@ def _text(format: ResponseFormat | None, verbosity: str | None) -> dict[str, Any
 def _outcome(run: Run, end: RunFinished | None) -> Outcome:
     """What became of it: its status, why it is not complete, what went wrong."""
     if end is None:
-        is_queued = Kept.of(run.start).background and status_of(run) == "queued"
+        is_queued = StoredOptions.of(run.start).background and status_of(run) == "queued"
         return "queued" if is_queued else "in_progress", None, None
     match end.reason:
         case "length":

@@ -44,7 +44,7 @@ from ronda.wire.openai_responses.hosted_items import HOSTED_TYPES, HostedCall, b
 from ronda.wire.openai_responses.logprobs import read_logprobs
 from ronda.wire.openai_responses.mcp_items import OWN_LABEL, McpCall, errors_of, labels, write_listing, write_request
 from ronda.wire.openai_responses.output_items import Call, FileCitation, Frames, ItemCall, Message, Thoughts
-from ronda.wire.openai_responses.resource import Kept, Resource, event_of_end, response_id
+from ronda.wire.openai_responses.resource import Resource, StoredOptions, event_of_end, response_id
 from ronda.wire.openai_responses.search_items import SearchItem
 from ronda.wire.openai_responses.tool_search_items import ToolSearchCall
 from ronda.wire.openai_responses.tools import split_name
@@ -92,7 +92,7 @@ class ResponseAnswer:
         since: int = 0,
     ) -> None:
         [run] = runs
-        kept = Kept.of(run.start)
+        kept = StoredOptions.of(run.start)
         self._run = run
         self._progress_type = progress_type
         self._is_whole = is_whole

@@ -23,10 +23,10 @@ from ronda.wire.fields import (
     NOT_HERE,
     PERMISSION_FATES,
     bad,
-    bounded,
     decode_field,
     field,
     read_background,
+    read_bounded,
     read_disconnect,
     read_fields,
     read_permission,
@@ -37,7 +37,7 @@ from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.approvals import read_decisions
 from ronda.wire.openai_responses.encrypted_content import Sealer
 from ronda.wire.openai_responses.input import Input, read_items, references, split_input
-from ronda.wire.openai_responses.resource import Kept
+from ronda.wire.openai_responses.resource import StoredOptions
 from ronda.wire.openai_responses.tools import forced_type, needs_of, read_choice, read_tools
 from ronda.wire.supplies import OUTPUTS_FATE, read_outputs
 
@@ -130,7 +130,7 @@ _TRUE = Raw(b"true")
 
 
 class ResponseRequest(DoorRequest, frozen=True, kw_only=True):
-    answer: Kept
+    answer: StoredOptions
     instructions: str | None = None
     previous: str | None = None
     items: tuple[Raw, ...] = ()  # where some of them only name others: turns are to be read when those are found
@@ -147,19 +147,19 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
             raise BadRequest(f"'{name}' is not supported here: {_REFUSED[name]}", param=name)
     stream: bool = field(fields, "stream", bool, False)
     if decisions := read_decisions(fields):
-        return ResponseRequest(model="", turns=(), stream=stream, decisions=decisions, answer=Kept())
+        return ResponseRequest(model="", turns=(), stream=stream, decisions=decisions, answer=StoredOptions())
     store: bool = field(fields, "store", bool, True)
     include = _read_include(fields)
     tools = read_tools(field(fields, "tools", list[Raw], []))
     options, verbosity, summary = _read_options(fields, include)
     previous: str | None = field(fields, "previous_response_id", str, None)
     choice = read_choice(fields["tool_choice"], tools.waiting) if "tool_choice" in fields else ToolChoice()
-    kept = Kept(
+    kept = StoredOptions(
         previous=previous,
         truncation=field(fields, "truncation", Literal["auto", "disabled"], "disabled"),
         summary=summary,
         verbosity=verbosity,
-        top_logprobs=bounded(fields, "top_logprobs", 0, 20) or 0,
+        top_logprobs=read_bounded(fields, "top_logprobs", 0, 20) or 0,
         service_tier=_tier(fields),
         metadata=_read_metadata(fields),
         safety_identifier=field(fields, "safety_identifier", str, None),
@@ -192,8 +192,8 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         outputs=read_outputs(fields),
         options=options,
         stream=stream,
-        max_tool_rounds=bounded(fields, "max_tool_rounds", 0),
-        max_tool_calls=bounded(fields, "max_tool_calls", 1),
+        max_tool_rounds=read_bounded(fields, "max_tool_rounds", 0),
+        max_tool_calls=read_bounded(fields, "max_tool_calls", 1),
         truncates=kept.truncation == "auto" or field(fields, "truncate_sequence", bool, False),
         session=session_fields.read_session(fields),
         lingers=read_disconnect(fields),
@@ -277,9 +277,9 @@ def _read_options(fields: Mapping[str, Raw], include: list[str]) -> tuple[Option
     extra = {name: raw.copy() for name, raw in fields.items() if name not in FIELDS or FIELDS[name] == _SAME}
     for name in ("presence_penalty", "frequency_penalty"):
         field(fields, name, float, 0.0)
-    if bounded(fields, "top_logprobs", 0, 20) or "message.output_text.logprobs" in include:
+    if read_bounded(fields, "top_logprobs", 0, 20) or "message.output_text.logprobs" in include:
         extra["logprobs"] = _TRUE  # said as Chat Completions does, which every provider knows
-        extra["top_logprobs"] = Raw(b"%d" % (bounded(fields, "top_logprobs", 0, 20) or 0))
+        extra["top_logprobs"] = Raw(b"%d" % (read_bounded(fields, "top_logprobs", 0, 20) or 0))
     if _tier(fields) != "default":
         extra["service_tier"] = fields["service_tier"].copy()
     native = {name: fields[name].copy() for name in _NATIVE if name in fields}
@@ -312,7 +312,9 @@ def _read_options(fields: Mapping[str, Raw], include: list[str]) -> tuple[Option
 
 
 def _read_limit(fields: Mapping[str, Raw]) -> int | None:
-    limits = {name: bounded(fields, name, 1) for name in ("max_output_tokens", "max_tokens", "max_completion_tokens")}
+    limits = {
+        name: read_bounded(fields, name, 1) for name in ("max_output_tokens", "max_tokens", "max_completion_tokens")
+    }
     members = {name: limit for name, limit in limits.items() if limit is not None}
     if len(set(members.values())) > 1:
         name = list(members)[1]

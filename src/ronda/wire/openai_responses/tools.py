@@ -110,7 +110,7 @@ class _Tool(FunctionTool, frozen=True):
     format: _Format | None = None  # of a custom tool
 
 
-class Declared(Struct, frozen=True):
+class DeclaredTools(Struct, frozen=True):
     """The tools; the namespaces that some of their names begin with; those whose calls are text; what the server must have."""
 
     specs: tuple[ToolSpec, ...] = ()
@@ -123,7 +123,7 @@ class Declared(Struct, frozen=True):
     container: ContainerWish = ANY_CONTAINER
 
 
-def read_tools(raws: Sequence[Raw]) -> Declared:
+def read_tools(raws: Sequence[Raw]) -> DeclaredTools:
     tools: dict[str, ToolSpec] = {}
     namespaces: list[str] = []
     customs: list[str] = []
@@ -174,7 +174,7 @@ def read_tools(raws: Sequence[Raw]) -> Declared:
     if not tools:
         needs = [replace(need, is_optional=False) for need in needs]
     own = [name for name, tool in tools.items() if client_calls.is_waiting(tool)]
-    return Declared(
+    return DeclaredTools(
         tuple(tools.values()),
         tuple(namespaces),
         tuple(customs),

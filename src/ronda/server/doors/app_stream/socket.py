@@ -48,7 +48,7 @@ _CANCEL_BYTES: Final = 1024  # of a message that says so: more is not read
 FIRST_MESSAGE_SECONDS: Final = 60.0
 
 
-class Gone(Exception):
+class ClientGone(Exception):
     """The client has closed the connection."""
 
 
@@ -82,9 +82,9 @@ class Connection:
                 listening.cancel()
                 work.cancel()
                 self._cancel_all()
-                with contextlib.suppress(asyncio.CancelledError, Gone):
+                with contextlib.suppress(asyncio.CancelledError, ClientGone):
                     await work
-        except Gone:
+        except ClientGone:
             pass
 
     # ---- the client --------------------------------------------------------------------------------------------------
@@ -95,11 +95,11 @@ class Connection:
                 return _bytes_of(await self._receive())
         except TimeoutError:
             await self._refuse("No parameters came.")
-            raise Gone from None
+            raise ClientGone from None
 
     async def _listen(self) -> None:
         """Until the client is gone. What else it says can only be that it wants no more of a variant."""
-        with contextlib.suppress(Gone):
+        with contextlib.suppress(ClientGone):
             while True:
                 data = _bytes_of(await self._receive())
                 try:
@@ -135,7 +135,7 @@ class Connection:
         try:
             await self._send(message)
         except (RuntimeError, OSError) as error:  # what a server's own library raises is different for each of them
-            raise Gone from error
+            raise ClientGone from error
 
     # ---- the variants ------------------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class Connection:
             await self._drive()
         except RondaError as error:
             await self._refuse(failure_of(error).message)
-        except Gone:
+        except ClientGone:
             raise
         except Exception as error:  # ours: told as such, with the rest in the log
             log.error("/generate-code broke down", exc_info=error)
@@ -214,6 +214,6 @@ class Connection:
 
 def _bytes_of(message: Message) -> bytes:
     if message["type"] == "websocket.disconnect":
-        raise Gone
+        raise ClientGone
     text: Any = message.get("text")
     return message.get("bytes") or b"" if text is None else text.encode("utf-8", "surrogatepass")

@@ -18,14 +18,14 @@ from ronda.errors import BadRequest, NotFound
 from ronda.providers import split_spec
 from ronda.server.doors.mistral.endpoint import Asks, matches
 from ronda.server.doors.mistral.upstream import Blocked, no_moderation, speaks_mistral, without_hints
-from ronda.server.http.incoming import Done, Incoming, Json
+from ronda.server.http.incoming import Incoming, Json, NoContent
 from ronda.server.resources.models import Models, Target, not_redeclared
 from ronda.server.runs import new_id
 from ronda.store.agents import AgentRow, Agents, AliasRow
 from ronda.wire.json import encode
 from ronda.wire.mistral.agents import AgentBody, keep, read_create, read_stored, read_update, when, write_agent
 from ronda.wire.mistral.declarations import raws
-from ronda.wire.mistral.server_request import guarded
+from ronda.wire.mistral.server_request import guardrail_level
 from ronda.wire.mistral.validation_errors import BODY, refuse
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class StoredAgents:
 
 def serve_agent(agent: AgentBody, base: Target, id: str = "", version: int = 0) -> ServedAgent:
     """A model with what an agent brings along."""
-    if guarded(agent.guardrails) == "always" and not speaks_mistral(base):
+    if guardrail_level(agent.guardrails) == "always" and not speaks_mistral(base):
         raise Blocked(f"blocked: the agent sets block_on_error, and {no_moderation}", code="guardrail_error")
     options, choice = agent.options()
     extra = {**options.extra, **raws({"guardrails": agent.guardrails or None})}
@@ -261,7 +261,7 @@ async def update(server: Server, incoming: Incoming) -> ASGIApp:
 async def delete(server: Server, incoming: Incoming) -> ASGIApp:
     if not await server.catalog.agents.delete(incoming.owner, incoming.places["agent_id"]):
         raise await _missing(server, incoming.owner, incoming.places["agent_id"])
-    return Done()
+    return NoContent()
 
 
 async def switch_version(server: Server, incoming: Incoming) -> ASGIApp:
@@ -314,4 +314,4 @@ async def delete_alias(server: Server, incoming: Incoming) -> ASGIApp:
     id = (await _row(server, incoming)).id
     if not await server.catalog.agents.delete_alias(incoming.owner, id, alias):
         raise NotFound(f"the agent '{id}' has no alias '{alias[:100]}'", param="alias", code="alias_not_found")
-    return Done()
+    return NoContent()

@@ -16,9 +16,9 @@ from ronda.server.detached.continuation import continue_answer
 from ronda.server.detached.stored_answers import AnswerDoor
 from ronda.server.doors.mistral.agents import ServedAgent
 from ronda.server.doors.mistral.endpoint import mistral_error
-from ronda.server.doors.mistral.handoffs import next_of, offered
+from ronda.server.doors.mistral.handoffs import next_of, offer_handoffs
 from ronda.server.doors.mistral.history import place_of
-from ronda.server.doors.mistral.upstream import fitted, without_prompt
+from ronda.server.doors.mistral.upstream import fit_to_upstream, without_prompt
 from ronda.server.exchange.answer import Exchange
 from ronda.server.exchange.opening import Job, answer_alone
 from ronda.server.http.incoming import Incoming
@@ -29,7 +29,7 @@ from ronda.wire.door_request import AnswerOptions
 from ronda.wire.mistral.declarations import raws
 from ronda.wire.mistral.handoffs import about_ways
 from ronda.wire.mistral.server_answer import CompletionAnswer
-from ronda.wire.mistral.server_request import CompletionRequest, guarded, read_completion
+from ronda.wire.mistral.server_request import CompletionRequest, guardrail_level, read_completion
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -58,12 +58,12 @@ async def agent_completions(server: Server, incoming: Incoming) -> ASGIApp:
 
 async def _job(server: Server, owner: str, request: CompletionRequest, target: Target, handed: int) -> Job:
     """What one agent is asked. A choice among the tools was made for the first; the rest of the request is for all of them."""
-    given = await offered(server, target, owner, request, "server")
+    given = await offer_handoffs(server, target, owner, request, "server")
     target, mine = given.target, request
     if request.chose and not handed:
         target = structs.replace(target, choice=AUTO)
-    if request.guarded == "no" and isinstance(target, ServedAgent):
-        mine = structs.replace(mine, guarded=guarded(target.agent.guardrails))
+    if request.guardrail_level == "no" and isinstance(target, ServedAgent):
+        mine = structs.replace(mine, guardrail_level=guardrail_level(target.agent.guardrails))
     id = target.id if isinstance(target, ServedAgent) else None
     mine = structs.replace(mine, about={**request.about, **raws({"agent_id": id}), **about_ways(given.ways, handed)})
 
@@ -74,7 +74,7 @@ async def _job(server: Server, owner: str, request: CompletionRequest, target: T
         return await _job(server, owner, following, agent, handed)
 
     return Job(
-        fitted(mine, target),
+        fit_to_upstream(mine, target),
         target,
         place_of if given.ways is not None else answer_alone,
         next_of(server, owner, given, ask_next),

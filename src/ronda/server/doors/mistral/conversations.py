@@ -26,26 +26,26 @@ from ronda.server.detached.stored_answers import follow_answer, standing, unfini
 from ronda.server.doors.mistral.agents import ServedAgent, find_model, serve_agent
 from ronda.server.doors.mistral.completions import find_agent
 from ronda.server.doors.mistral.endpoint import Asks, matches, mistral_error
-from ronda.server.doors.mistral.handoffs import next_of, offered
+from ronda.server.doors.mistral.handoffs import next_of, offer_handoffs
 from ronda.server.doors.mistral.history import (
     Busy,
     ConversationRun,
     History,
     agent_after,
-    joined,
+    join_history,
     last_run,
     place_of,
     read_history,
     turns_before,
 )
-from ronda.server.doors.mistral.upstream import fitted, without_prompt
+from ronda.server.doors.mistral.upstream import fit_to_upstream, without_prompt
 from ronda.server.exchange.answer import Exchange
 from ronda.server.exchange.handoff_runs import read_handoff_runs
 from ronda.server.exchange.opening import Added, Job
-from ronda.server.http.incoming import Done, Header, Incoming, Json
+from ronda.server.http.incoming import Header, Incoming, Json, NoContent
 from ronda.server.resources.models import Target
 from ronda.server.runs import new_id
-from ronda.store import Taken
+from ronda.store import WriteConflict
 from ronda.store.conversations import ConversationRow, RunRow
 from ronda.wire.approvals import Decision
 from ronda.wire.json import encode
@@ -58,13 +58,13 @@ from ronda.wire.mistral.conversations import (
     read_conversation,
     read_restart,
     read_start,
-    restarted,
+    restart_body,
     write_conversation,
 )
 from ronda.wire.mistral.declarations import raws, read_args
 from ronda.wire.mistral.entries import end_in_prefix, keep_inputs, turns_of
 from ronda.wire.mistral.handoffs import about_ways, calls_for_caller, first_leg, handoff_of
-from ronda.wire.mistral.server_request import CompletionRequest, guarded
+from ronda.wire.mistral.server_request import CompletionRequest, guardrail_level
 from ronda.wire.mistral.validation_errors import BODY, refuse
 
 if TYPE_CHECKING:
@@ -86,11 +86,11 @@ def _added(server: Server, keep: Keep) -> Added:
             await keep(run)
         except BaseException as error:
             # Its input is in the journal already: say there that nothing came of it.
-            why = "the conversation went on" if isinstance(error, Taken) else str(error)
+            why = "the conversation went on" if isinstance(error, WriteConflict) else str(error)
             journal = server.runs.journal
             journal.append(run.id, [RunFinished("cancelled", message=why, at=time.time())])
             journal.release(run.id)
-            if isinstance(error, Taken):
+            if isinstance(error, WriteConflict):
                 raise Busy(str(error), code="conversation_busy") from error
             raise
 
@@ -210,9 +210,9 @@ async def _job(
         keep="memory" if keep is None else "stored",
         about={**raws(more), "inputs": keep_inputs(wish.entries)},
         hints=raws({"guardrails": wish.guardrails, "metadata": about.metadata}),
-        guarded=guarded(guards),
+        guardrail_level=guardrail_level(guards),
     )
-    given = await offered(server, target, incoming.owner, request, wish.execution)
+    given = await offer_handoffs(server, target, incoming.owner, request, wish.execution)
     target = given.target
     request = structs.replace(request, about={**request.about, **about_ways(given.ways, handed)})
 
@@ -223,7 +223,7 @@ async def _job(
 
     added = None if keep is None else _added(server, keep)
     following = next_of(server, incoming.owner, given, ask_next, added)
-    return Job(fitted(request, target), target, place_of, following, added)
+    return Job(fit_to_upstream(request, target), target, place_of, following, added)
 
 
 async def start(server: Server, incoming: Incoming) -> ASGIApp:
@@ -271,7 +271,7 @@ async def append(server: Server, incoming: Incoming) -> ASGIApp:
         whole = last.run if last is not None and last.row.upto is None else None
         if not wish.entries and (whole is None or handoff_of(whole) is None or calls_for_caller(whole)):
             refuse("missing", (*BODY, "inputs"), "Field required")
-        turns = joined(turns_before(history.runs), whole, turns_of(wish.entries))
+        turns = join_history(turns_before(history.runs), whole, turns_of(wish.entries))
         count = len(rows)
 
         async def add_row(run: Run) -> None:
@@ -309,9 +309,9 @@ async def restart(server: Server, incoming: Incoming) -> ASGIApp:
     rows = history.before(said.from_entry_id)
     shared = [ConversationRun(kept, one.run, one.events) for kept, one in zip(rows, history.runs, strict=False)]
     last = shared[-1]
-    about = restarted(agent_after(read_conversation(row.body), last), said)
+    about = restart_body(agent_after(read_conversation(row.body), last), said)
     whole = last.run if last.row.upto is None else None
-    turns = joined(turns_before(shared), whole, turns_of(wish.entries))
+    turns = join_history(turns_before(shared), whole, turns_of(wish.entries))
     if not wish.entries and isinstance(turns[-1], AssistantTurn):
         refuse("missing", (*BODY, "inputs"), "Field required: the conversation ends with an answer there")
     return await _begin(server, incoming, about, wish, rows, turns, last)
@@ -384,7 +384,7 @@ async def delete(server: Server, incoming: Incoming) -> ASGIApp:
     row = await _row(server, incoming)
     await server.catalog.conversations.delete(incoming.owner, row.id)
     await server.catalog.approved_tools.forget(incoming.owner, row.id)
-    return Done()
+    return NoContent()
 
 
 async def history(server: Server, incoming: Incoming) -> ASGIApp:

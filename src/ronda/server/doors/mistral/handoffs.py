@@ -23,7 +23,7 @@ from ronda.wire.door_request import DoorRequest
 from ronda.wire.mistral.handoffs import (
     MOST_HANDOFFS,
     Execution,
-    Named,
+    HandoffName,
     Ways,
     about_ways,
     answers_of,
@@ -48,7 +48,7 @@ class _Way(Struct, frozen=True):
         raise ProtocolError(f"'{self.spec.name}' hands over, and is not run")
 
 
-class Offered(Struct, frozen=True):
+class HandoffOffer(Struct, frozen=True):
     """An agent with the tools that hand over, and who goes on when one of them is called."""
 
     target: Target
@@ -56,28 +56,30 @@ class Offered(Struct, frozen=True):
     agents: dict[str, ServedAgent] = {}
 
 
-async def offered(server: Server, target: Target, owner: str, request: DoorRequest, execution: Execution) -> Offered:
+async def offer_handoffs(
+    server: Server, target: Target, owner: str, request: DoorRequest, execution: Execution
+) -> HandoffOffer:
     """What an agent may hand over to in this request: agents that are there, and could answer."""
     if not isinstance(target, ServedAgent):
-        return Offered(target)
+        return HandoffOffer(target)
     targets = [await _target(server, id, owner) for id in dict.fromkeys(target.agent.handoffs or ())]
     found = [agent for agent in targets if agent is not None]
     if not found:
-        return Offered(target)
+        return HandoffOffer(target)
     taken = {*server.toolbox.names, *[spec.name for spec in (*target.declared, *request.tools)]}
     tools = tool_names([one.agent.name for one in found], taken | {tool.spec.name for tool in target.tools})
     agents = dict(zip(tools, found, strict=True))
     specs = tuple(
         [tool_for(tool, one.agent.name, one.agent.description, one.agent.instructions) for tool, one in agents.items()]
     )
-    me = Named(target.id, target.agent.name)
-    ways = Ways(me, {tool: Named(one.id, one.agent.name) for tool, one in agents.items()}, execution)
+    me = HandoffName(target.id, target.agent.name)
+    ways = Ways(me, {tool: HandoffName(one.id, one.agent.name) for tool, one in agents.items()}, execution)
     if server.config.rounds_for(request.max_tool_rounds)[0] == 0:
         # Nothing of ours is offered then; a handoff is no round, and needs nobody to run it.
-        return Offered(structs.replace(target, declared=(*target.declared, *specs)), ways, agents)
+        return HandoffOffer(structs.replace(target, declared=(*target.declared, *specs)), ways, agents)
     # Beside the agent's own tools: what it declares for the caller, a dispatch address may be asked to run.
     own: tuple[Tool, ...] = tuple([_Way(spec) for spec in specs])
-    return Offered(structs.replace(target, tools=(*target.tools, *own)), ways, agents)
+    return HandoffOffer(structs.replace(target, tools=(*target.tools, *own)), ways, agents)
 
 
 async def _target(server: Server, id: str, owner: str) -> ServedAgent | None:
@@ -92,7 +94,7 @@ async def _target(server: Server, id: str, owner: str) -> ServedAgent | None:
 AskNext: TypeAlias = Callable[[ServedAgent, tuple[Turn, ...], tuple[str, int], int], Awaitable[Job]]
 
 
-def next_of(server: Server, owner: str, offered: Offered, ask: AskNext, added: Added | None = None) -> Next | None:
+def next_of(server: Server, owner: str, offered: HandoffOffer, ask: AskNext, added: Added | None = None) -> Next | None:
     """Who goes on from a run that hands over; None for an agent that cannot."""
     if offered.ways is None:
         return None

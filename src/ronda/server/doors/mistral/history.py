@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 from ronda.core.events import Event
 from ronda.core.parts import SystemTurn, Turn
 from ronda.core.run import Run, rebuild
-from ronda.core.transcript import UnknownCall, continued
+from ronda.core.transcript import UnknownCall, join_turns
 from ronda.errors import BadRequest, NotFound
 from ronda.server.runs import Runs
 from ronda.store.conversations import RunRow
@@ -125,7 +125,7 @@ def turns_before(runs: Sequence[ConversationRun]) -> tuple[Turn, ...]:
     last = runs[-1]
     if last.row.upto is None:
         return turns_in(last.run)
-    return joined(turns_before(runs[:-1]), runs[-2].run if len(runs) > 1 else None, turns_of(_read(last.entries)))
+    return join_history(turns_before(runs[:-1]), runs[-2].run if len(runs) > 1 else None, turns_of(_read(last.entries)))
 
 
 def _read(entries: list[dict[str, Any]]) -> Any:
@@ -148,10 +148,10 @@ def turns_in(run: Run) -> tuple[Turn, ...]:
     return (*run.start.turns[at : at + count], *run.generated)
 
 
-def joined(before: tuple[Turn, ...], last: Run | None, new: tuple[Turn, ...]) -> tuple[Turn, ...]:
+def join_history(before: tuple[Turn, ...], last: Run | None, new: tuple[Turn, ...]) -> tuple[Turn, ...]:
     """The new turns behind the old ones; our half of a turn whose other half is the caller's beside it."""
     try:
-        return continued(before, new, answers_of(last) if last is not None else ())
+        return join_turns(before, new, answers_of(last) if last is not None else ())
     except UnknownCall as error:
         raise BadRequest(
             f"a function.result answers the call {error.call_id[:100]!r}, which the conversation does not wait for",

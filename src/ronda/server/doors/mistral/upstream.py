@@ -16,7 +16,7 @@ from ronda.errors import BadRequest
 from ronda.providers import split_spec
 from ronda.server.resources.models import Target
 from ronda.wire.mistral import native_api
-from ronda.wire.mistral.chunks import renamed
+from ronda.wire.mistral.chunks import relabel_native
 from ronda.wire.mistral.server_request import CompletionRequest
 
 _MISTRAL: Final = frozenset({"mistral", "mistral-agent"})
@@ -52,12 +52,12 @@ def speaks_mistral(target: Target) -> bool:
     return split_spec(target.spec)[0] in _MISTRAL
 
 
-def fitted(request: CompletionRequest, target: Target) -> CompletionRequest:
+def fit_to_upstream(request: CompletionRequest, target: Target) -> CompletionRequest:
     """The request as this upstream can be asked it."""
     provider, name = split_spec(target.spec)
     answer = request.answer
-    if request.guarded != "no" and provider not in _MISTRAL:
-        if request.guarded == "always":
+    if request.guardrail_level != "no" and provider not in _MISTRAL:
+        if request.guardrail_level == "always":
             raise Blocked(
                 f"blocked: block_on_error is set, and {no_moderation}", param="guardrails", code="guardrail_error"
             )
@@ -71,7 +71,7 @@ def fitted(request: CompletionRequest, target: Target) -> CompletionRequest:
             options = structs.replace(options, reasoning_effort=_EFFORT)
     if provider in _MISTRAL:
         api = native_api(name)
-        turns = tuple([renamed(turn, api) if type(turn) is AssistantTurn else turn for turn in turns])
+        turns = tuple([relabel_native(turn, api) if type(turn) is AssistantTurn else turn for turn in turns])
     return structs.replace(request, turns=turns, options=options, answer=answer)
 
 

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from ronda.core.parts import SystemTurn, Turn
 from ronda.core.run import Run, rebuild
-from ronda.core.transcript import UnknownCall, continued
+from ronda.core.transcript import UnknownCall, join_turns
 from ronda.errors import BadRequest, NotFound
 from ronda.server.resources.models import Target
 from ronda.wire.call_ids import all_renamed, caller_ids, model_ids
 from ronda.wire.openai_responses.input import read_items
 from ronda.wire.openai_responses.input_items import item_named
-from ronda.wire.openai_responses.resource import Kept, conversation, fields_with, run_id
+from ronda.wire.openai_responses.resource import StoredOptions, conversation, fields_with, run_id
 from ronda.wire.openai_responses.server_answer import ResponseAnswer
 from ronda.wire.openai_responses.server_request import ResponseRequest
 
@@ -34,7 +34,7 @@ class Local(Protocol):
     def find(self, response: str) -> Run | None: ...
 
 
-async def joined(
+async def join_conversation(
     server: Server, request: ResponseRequest, target: Target, owner: str, local: Local | None = None
 ) -> ResponseRequest:
     """The request with its whole conversation: items that were only named, and what the response before it left."""
@@ -75,7 +75,7 @@ async def _previous(server: Server, response: str, owner: str, local: Local | No
 
 def _continued(before: Run, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     try:
-        return continued(conversation(before, fields_with(before) or Kept()), turns, before.results)
+        return join_turns(conversation(before, fields_with(before) or StoredOptions()), turns, before.results)
     except UnknownCall as error:
         raise BadRequest(
             f"No tool call found for function call output with call_id {error.call_id[:100]}.", param="input"

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 from ronda.core.parts import Turn
 from ronda.core.run import Run
 from ronda.server.detached.continuation import resume_answer
-from ronda.server.doors.responses.conversation import Local, joined
+from ronda.server.doors.responses.conversation import Local, join_conversation
 from ronda.server.exchange.answer import Exchange, MakeWriter, Writer
 from ronda.server.exchange.opening import Job, count
 from ronda.server.http.incoming import Header, Incoming, Json
@@ -25,7 +25,7 @@ from ronda.wire.fields import read_fields
 from ronda.wire.openai_chat.server_answer import write_error
 from ronda.wire.openai_responses.compaction import CompactAnswer, compaction_of, with_task
 from ronda.wire.openai_responses.encrypted_content import Sealer
-from ronda.wire.openai_responses.resource import Kept, code_of, response_id
+from ronda.wire.openai_responses.resource import StoredOptions, code_of, response_id
 from ronda.wire.openai_responses.server_answer import SDK_LANGUAGE, ResponseAnswer, progress_type
 from ronda.wire.openai_responses.server_request import ResponseRequest, read_request, request_of
 
@@ -58,7 +58,7 @@ async def compact_response(server: Server, incoming: Incoming) -> ASGIApp:
     sealer = await server.responses.sealer(owner)
     request = await incoming.read(server.config.max_body, lambda body: compaction_of(body, sealer))
     target = await server.models.find(request.model, owner)
-    request = await joined(server, request, target, owner)
+    request = await join_conversation(server, request, target, owner)
     conversation = request.turns[1:] if request.answer.instructed else request.turns
     request = replace(request, turns=with_task(request.turns))
 
@@ -76,7 +76,7 @@ async def count_input(server: Server, incoming: Incoming) -> ASGIApp:
         server.config.max_body, lambda body: request_of({"input": Raw(b'""'), **read_fields(body)}, sealer)
     )
     target = await server.models.find(request.model, owner)
-    request = await joined(server, request, target, owner)
+    request = await join_conversation(server, request, target, owner)
     return Json(
         b'{"object":"response.input_tokens","input_tokens":%d}'
         % await count(server, target, request, request.turns, incoming.owner)
@@ -112,7 +112,7 @@ async def answer(
             server, incoming, request.decisions, request.stream, _is_response, resumed, responses_error
         )
     target = await server.models.find(request.model, owner)
-    request = await joined(server, request, target, owner, local)
+    request = await join_conversation(server, request, target, owner, local)
 
     def writer(runs: Sequence[Run]) -> Writer:
         return resumed(runs, [0])
@@ -121,7 +121,7 @@ async def answer(
 
 
 def _is_response(run: Run) -> bool:
-    return Kept.key in run.start.about
+    return StoredOptions.key in run.start.about
 
 
 def _exchange(
@@ -147,7 +147,7 @@ class _Place:
 
 def _about(turns: tuple[Turn, ...], opened: tuple[Turn, ...], answer: AnswerOptions) -> dict[str, Raw]:
     """Where in all the turns the conversation is: what stands around it is not carried over to the next response."""
-    assert isinstance(answer, Kept)
+    assert isinstance(answer, StoredOptions)
     at = next((at for at, turn in enumerate(opened) if turns and turn is turns[0]), None)
     if at is None or at + len(turns) > len(opened):  # an agent that puts it in other words
         return replace(answer, instructed=False).about

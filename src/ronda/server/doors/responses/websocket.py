@@ -26,12 +26,12 @@ from ronda.core.run import Run
 from ronda.drive.offload import aside
 from ronda.errors import BadRequest, RondaError
 from ronda.server.doors.responses.create import answer
-from ronda.server.doors.responses.stored import follow_response
+from ronda.server.doors.responses.stored_responses import follow_response
 from ronda.server.http.bodies import is_small, read_body
 from ronda.server.http.failure import BROKE_DOWN, failure_of
 from ronda.server.http.incoming import Incoming
 from ronda.wire.failures import Failure, failure_of_run
-from ronda.wire.fields import bounded, field, read_fields
+from ronda.wire.fields import field, read_bounded, read_fields
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.resource import code_of, response_id
 from ronda.wire.openai_responses.server_request import request_of
@@ -196,7 +196,7 @@ class Connection:
     async def _follow(self, fields: dict[str, Raw]) -> None:
         """Go on with the events of a response that is stored, on this connection or another."""
         id: str = field(fields, "response_id", str, "")
-        after = bounded(fields, "starting_after", 0)
+        after = read_bounded(fields, "starting_after", 0)
         if unknown := sorted(fields.keys() - {"type", "response_id", "starting_after"}):
             raise BadRequest(f"'{unknown[0][:60]}' does not go with \"response.follow\"", param=unknown[0])
         request = Incoming(self._scope, self._until_closed)

@@ -19,7 +19,7 @@ from ronda.core.supplies import RequestedFile
 from ronda.drive import Tool, ToolContext, ToolOutput
 
 
-class Requested:
+class RequestedFiles:
     """The files that one run is to make; those that are there are not asked for again."""
 
     def __init__(self, files: Sequence[RequestedFile]) -> None:
@@ -68,7 +68,7 @@ def _preview(file: File) -> str:
 
 
 class PreparedTool:
-    def __init__(self, tool: Tool, place: Callable[[ToolContext], Awaitable[None]], requested: Requested) -> None:
+    def __init__(self, tool: Tool, place: Callable[[ToolContext], Awaitable[None]], requested: RequestedFiles) -> None:
         self._tool = tool
         self._place = place
         self._requested = requested

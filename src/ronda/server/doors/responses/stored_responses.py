@@ -20,7 +20,7 @@ from ronda.wire.background import progress
 from ronda.wire.failures import Failure, why_unended
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.input_items import input_items
-from ronda.wire.openai_responses.resource import Kept, run_id, since_of
+from ronda.wire.openai_responses.resource import StoredOptions, run_id, since_of
 from ronda.wire.openai_responses.server_answer import SDK_LANGUAGE, ResponseAnswer, progress_type
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ async def _plain(server: Server, id: str, events: list[Event], run: Run) -> ASGI
     answer = ResponseAnswer([run], since=since)
     answer.skip(0, events[1:since])
     answer.fold(0, events[max(1, since) :])
-    if not Kept.of(run.start).background:
+    if not StoredOptions.of(run.start).background:
         return Json(answer.body())
     position = await server.background.position(run.id, run.start.owner) if run.ended is None else None
     return Json(answer.body(progress([run], position)))
@@ -117,7 +117,7 @@ async def cancel(server: Server, incoming: Incoming) -> ASGIApp:
 async def list_input(server: Server, incoming: Incoming) -> ASGIApp:
     query = Query(incoming)
     _, run = await find_response(server, incoming.places["id"], incoming.owner)
-    items = input_items(run, Kept.of(run.start))
+    items = input_items(run, StoredOptions.of(run.start))
     limit = query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE
     if query.word("order", "desc", ("asc", "desc")) == "desc":
         items.reverse()
@@ -133,7 +133,7 @@ async def find_response(server: Server, id: str, owner: str) -> tuple[list[Event
     """The response that an address names; nobody's but its owner's."""
     events = await server.runs.read(run_id(id), owner)
     run = rebuild(events) if events else None
-    if run is None or Kept.key not in run.start.about or since_of(id) > len(events):
+    if run is None or StoredOptions.key not in run.start.about or since_of(id) > len(events):
         raise NotFound(f"Response with id '{id[:100]}' not found.", param="response_id")
     return events, run
 

@@ -28,7 +28,7 @@ class TooSmall(BadRequest):
         self.needed = needed
 
 
-class Fitted(Struct, frozen=True):
+class FittedSchema(Struct, frozen=True):
     """A schema whose instances take at most `tokens` tokens, as JSON with our separators."""
 
     schema: dict[str, Any]
@@ -36,7 +36,7 @@ class Fitted(Struct, frozen=True):
     shape: Shape
 
 
-class Bounded:
+class BoundedSchema:
     """A schema that was read: what it needs, and what it becomes within so many tokens."""
 
     def __init__(self, schema: Any, cost: Cost = _JSON) -> None:
@@ -62,7 +62,7 @@ class Bounded:
             written = {**written, "$defs": {writer.names[key]: sub for key, sub in done.items()}}
         return written
 
-    def fit(self, tokens: int) -> Fitted:
+    def fit(self, tokens: int) -> FittedSchema:
         if self.needed > MOST_TOKENS:
             raise Unsupported(
                 f"the smallest value takes {self.needed} tokens; at most {MOST_TOKENS} can be enforced", ""
@@ -73,4 +73,4 @@ class Bounded:
         shape = self._fitter.fit(self.shape, tokens)
         if isinstance(shape, Never):
             raise Unsupported(f"nested more than {MAX_DEPTH} levels deep, references included", "")
-        return Fitted(schema_of(shape), tokens, shape)
+        return FittedSchema(schema_of(shape), tokens, shape)
