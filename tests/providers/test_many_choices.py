@@ -74,17 +74,22 @@ async def test_whoever_gives_fewer_is_asked_for_the_rest() -> None:
     assert [request.get("n") for request in upstream.requests] == [3, None, None]
 
 
-async def test_a_model_that_refuses_candidates_is_asked_one_by_one() -> None:
+async def test_a_model_that_refuses_candidates_is_asked_one_by_one_and_not_for_several_again() -> None:
     refusal = {"error": {"code": 400, "message": "Multiple candidates is not enabled for this model"}}
-    acts = (answers(json.dumps(refusal).encode(), 400), *[gemini("One.", stream=False)] * 2)
+    acts = (answers(json.dumps(refusal).encode(), 400), *[gemini("One.", stream=False)] * 4)
     async with Upstream(*acts) as upstream:
-        said, _, _ = await call_many(open_provider("gemini:gemini-3-pro", Where(upstream.url)), False, 2)
+        provider = open_provider("gemini:gemini-3-pro", Where(upstream.url))
+        first, _, _ = await call_many(provider, False, 2)
+        second, _, _ = await call_many(provider, False, 2)
 
-    assert said == ["One.", "One."]
+    assert first == second == ["One.", "One."]
+    assert [request.get("generationConfig") for request in upstream.requests] == [{"candidateCount": 2}, *[None] * 4]
 
 
-async def test_any_other_refusal_is_told() -> None:
+async def test_any_other_refusal_is_told_and_not_asked_for_once_for_each_choice() -> None:
     refusal = {"error": {"code": 400, "message": "API key not valid"}}
     async with Upstream(*[answers(json.dumps(refusal).encode(), 400)] * 3) as upstream:
         with pytest.raises(UpstreamError, match="API key not valid"):
-            await call_many(open_provider("gemini:gemini-3-pro", Where(upstream.url)), False, 2)
+            await call_many(open_provider("gemini:gemini-3-pro", Where(upstream.url)), False, 3)
+
+    assert [request.get("generationConfig") for request in upstream.requests] == [{"candidateCount": 3}, None]

@@ -32,6 +32,7 @@ class Gemini:
         self._model = model
         base, headers, timeouts = base_url or DEFAULT_URL, _headers(key), timeouts or Timeouts()
         self._plain = Http(endpoint(base, model, "generateContent"), headers, timeouts)
+        self._gives_many = True  # until it has refused to
         self._stream = Http(endpoint(base, model, "streamGenerateContent", "alt=sse"), headers, timeouts)
 
     @property
@@ -54,6 +55,8 @@ class Gemini:
 
     async def call_many(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
         """Several candidates of one upstream call; a model that gives one at a time is asked once for each missing."""
+        if not self._gives_many:
+            return await with_missing([], self.call, request, shows)
         config = {**own_config(request.options), "candidateCount": len(shows)}
         extra = {**request.options.extra, "generationConfig": Raw(msgspec.json.encode(config))}
         options = msgspec.structs.replace(request.options, extra=extra)
@@ -62,8 +65,9 @@ class Gemini:
         except UpstreamError as error:
             if error.status != 400:
                 raise
-            # Some models refuse `candidateCount` above one. A request that is bad for another reason is refused again below.
-            finished = []
+            # Some models refuse `candidateCount` above one. A request that is bad for another reason is refused again, once.
+            finished = [await self.call(msgspec.structs.replace(request, scratch={}), shows[0])]
+            self._gives_many = False
         return await with_missing(finished, self.call, request, shows)
 
     async def _ask(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
