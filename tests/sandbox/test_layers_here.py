@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -193,12 +194,40 @@ def test_a_group_has_the_policys_limits_and_takes_the_first_process(tmp_path: Pa
     assert group.ran_out_of_memory()
 
 
+def test_a_server_removes_no_group_that_another_tries_or_uses(tmp_path: Path) -> None:
+    made: list[Path] = []
+    mkdir = Path.mkdir
+
+    def make(path: Path, *args: Any, **options: Any) -> None:
+        mkdir(path, *args, **options)
+        if path.parent == service:
+            made.append(path)
+            sweep_groups(service)  # of a server that begins at this moment
+            assert path.is_dir()
+
+    service = fake_group(tmp_path / "service", "memory pids")
+    mounts = f"30 1 0:1 / {tmp_path} rw - cgroup2 cgroup2 rw\n"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "mkdir", make)
+        find_parent_group(mounts, "0::/service\n")
+        Group(service, Policy())
+
+    assert len(made) == 2
+
+
 def test_groups_of_servers_that_are_no_more_are_removed(tmp_path: Path) -> None:
-    for name in (f"ronda-sandbox-{os.getpid()}-a", "ronda-sandbox-4194999-b", "another"):
+    """And no other: not those of a server that runs, of one in another container, or those whose owner nobody can tell."""
+    here = os.stat("/proc/self/ns/pid").st_ino
+    alive, gone = os.getpid(), 4194999
+    others = [
+        f"ronda-sandbox-{here}-{alive}-a",
+        f"ronda-sandbox-{here + 1}-{gone}-a",
+        "ronda-sandbox-trial-a",
+        "another",
+    ]
+    for name in (*others, f"ronda-sandbox-{here}-{gone}-b"):
         (tmp_path / name).mkdir()
 
     sweep_groups(tmp_path)
 
-    assert not list((tmp_path / "ronda-sandbox-4194999-b").glob("*.procs"))
-    assert (tmp_path / f"ronda-sandbox-{os.getpid()}-a").is_dir()
-    assert (tmp_path / "another").is_dir()
+    assert sorted(os.listdir(tmp_path)) == sorted(others)

@@ -44,21 +44,30 @@ def _can_hold(group: Path) -> bool:
     try:
         if not set((group / "cgroup.subtree_control").read_text().split()) >= _NEEDED:
             return False
-        trial = group / f"{_PREFIX}trial-{secrets.token_hex(4)}"
+        trial = group / _group_name()
         trial.mkdir()
     except OSError:
         return False
     try:
         return os.access(trial / "memory.max", os.W_OK) and os.access(trial / "pids.max", os.W_OK)
     finally:
-        trial.rmdir()
+        _remove(trial)
+
+
+def _group_name() -> str:
+    """Says whose it is. Other servers may share the parent, also from a container, where the same number is another process."""
+    return f"{_PREFIX}{_pid_namespace()}-{os.getpid()}-{secrets.token_hex(8)}"
+
+
+def _pid_namespace() -> int:
+    return os.stat("/proc/self/ns/pid").st_ino
 
 
 class Group:
     """The group of one sandbox."""
 
     def __init__(self, parent: Path, policy: Policy) -> None:
-        self._path = parent / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
+        self._path = parent / _group_name()
         self._path.mkdir()
         (self._path / "memory.max").write_text(str(policy.max_memory_mb * MB))
         (self._path / "pids.max").write_text(str(policy.max_procs + 2))  # and bubblewrap's own
@@ -78,18 +87,20 @@ class Group:
         return int(counts.get("oom_kill", 0)) > 0
 
     def remove(self) -> None:
-        with contextlib.suppress(OSError):
-            (self._path / "cgroup.kill").write_text("1")
-        with contextlib.suppress(OSError):
-            self._path.rmdir()
+        _remove(self._path)
+
+
+def _remove(group: Path) -> None:
+    """With all processes in it."""
+    with contextlib.suppress(OSError), (group / "cgroup.kill").open("r+") as kill:
+        kill.write("1")
+    with contextlib.suppress(OSError):
+        group.rmdir()
 
 
 def sweep_groups(parent: Path) -> None:
-    """Removes the groups of servers that are no more."""
-    for group in parent.glob(f"{_PREFIX}*"):
-        pid = group.name.removeprefix(_PREFIX).split("-")[0]
-        if not pid.isdigit() or not Path(f"/proc/{pid}").exists():
-            with contextlib.suppress(OSError):
-                (group / "cgroup.kill").write_text("1")
-            with contextlib.suppress(OSError):
-                group.rmdir()
+    """Removes the groups of servers that are no more, as far as that can be told from here."""
+    for group in parent.glob(f"{_PREFIX}{_pid_namespace()}-*"):
+        pid = group.name.split("-")[-2]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            _remove(group)
