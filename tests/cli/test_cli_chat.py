@@ -165,6 +165,29 @@ def test_a_conversation(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
         assert terminal.ends() == 0
 
 
+def test_a_conversation_goes_on_with_the_session_of_a_keys_owner(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, ann = home.script(["Hi, Ann."], ["Again."]), ("--session", "talk", "--owner", "ann")
+    assert shown(capsys, "run", "-m", model, *ann, "Hello", *home.storage)[0] == 0
+    with home.chatting(model, *ann) as terminal:
+        terminal.until("Hi, Ann.")
+        terminal.until(PROMPT)
+        terminal.type("/session\r")
+        terminal.until("talk  (2 turns)")
+        terminal.until(PROMPT)
+        terminal.type("More\r")
+        terminal.until("Again.")
+        terminal.until(PROMPT)
+        terminal.type("/export\r")
+        terminal.until("Again.")
+        terminal.until(PROMPT)
+        terminal.type("/quit\r")
+        assert terminal.ends() == 0
+    code, out, _ = shown(capsys, "sessions", "show", "talk", "--owner", "ann", *home.storage)
+    assert (code, out.splitlines()) == (0, ["> Hello", "Hi, Ann.", "> More", "Again."])
+
+
 def test_a_conversation_in_a_database(home: Home, postgres: str, capsys: pytest.CaptureFixture[str]) -> None:
     home.storage += ["--database", postgres]
     with home.chatting(home.script(["Hi there."], ["Again."]), "--session", "talk") as terminal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,14 @@ class Shell:
     def __call__(self, *words: str) -> tuple[int, str, str]:
         return shown(self._capsys, *words, *self._storage)
 
-    def ask(self, text: str, *lines: Any, session: str = "trip") -> str:
+    def ask(self, text: str, *lines: Any, session: str = "trip", flags: Sequence[str] = ()) -> str:
         self.script.write_text(json.dumps(list(lines)))
-        code, out, err = self("run", "-m", f"script:{self.script}", "--session", session, text)
+        code, out, err = self("run", "-m", f"script:{self.script}", "--session", session, *flags, text)
         assert code == 0, err
         return out.strip()
 
-    def export(self, name: str = "trip") -> Any:
-        code, out, err = self("sessions", "export", name)
+    def export(self, name: str = "trip", *flags: str) -> Any:
+        code, out, err = self("sessions", "export", name, *flags)
         assert code == 0, err
         return json.loads(out)
 
@@ -51,6 +52,21 @@ def test_a_run_goes_on_with_a_session(shell: Shell) -> None:
     assert said(shell.export()) == ["Hello", "Hi.", "And?", "Well."]
     code, out, _ = shell("sessions", "show", "trip")
     assert (code, out.splitlines()) == (0, ["> Hello", "Hi.", "> And?", "Well."])
+
+
+def test_a_run_goes_on_with_the_session_of_a_keys_owner(shell: Shell) -> None:
+    ann = ("--owner", "ann")
+    shell.ask("Hello", "Hi.", flags=ann)
+    assert shell.ask("And?", ["One."], ["Two."], flags=ann) == "Two."
+    assert said(shell.export("trip", *ann)) == ["Hello", "Hi.", "And?", "Two."]
+    assert shell.ask("Who?", ["One."], ["Two."]) == "One."  # that is another of the same name
+    assert said(shell.export()) == ["Who?", "One."]
+
+
+def test_an_owner_without_a_session_is_refused(shell: Shell) -> None:
+    shell.script.write_text('["Hi."]')
+    code, _, err = shell("run", "-m", f"script:{shell.script}", "--owner", "ann", "Hello")
+    assert (code, "--owner goes with --session" in err) == (2, True)
 
 
 def test_the_model_is_sent_what_was_said(shell: Shell, tmp_path: Path) -> None:

@@ -84,6 +84,7 @@ class Chat:
         self._files = files
         self._arguments = arguments
         self._model = model
+        self._owner: str = arguments.owner
         self._name = name
         self._loaded: ToolsFile = load_tools(arguments.tools or [])
         self._approval = TerminalApproval(shown=sys.stdout)
@@ -150,7 +151,7 @@ class Chat:
         def begin(options: RunOptions) -> stream_agent:
             return stream_agent(agent, text, **options)
 
-        async with go_on(self._host, self._name, options, begin, "reject") as events:
+        async with go_on(self._host, (self._owner, self._name), options, begin, "reject") as events:
             self._approval.run = events.run
             await show_events(events, self._out, as_they_come=True)
         print()
@@ -197,12 +198,12 @@ class Chat:
             await self._show_end()
             return
         print(f"session '{self._name}'", file=self._out)
-        page = await self._host.store.page("", _LISTED)
+        page = await self._host.store.page(self._owner, _LISTED)
         for row in page.sessions:
             print(f"  {row.name}  ({row.ends} turns)", file=self._out)
 
     async def _export(self, rest: str) -> None:
-        document = await session_documents.export(self._host, ("", self._name))
+        document = await session_documents.export(self._host, (self._owner, self._name))
         if not rest:
             print(document.decode(), file=self._out)
             return
@@ -214,8 +215,8 @@ class Chat:
 
     async def _show_end(self) -> None:
         """The last that was said, where there is something to go on from."""
-        row = await self._host.find(("", self._name))
-        history = await self._host.history(("", self._name), row)
+        row = await self._host.find((self._owner, self._name))
+        history = await self._host.history((self._owner, self._name), row)
         for turn in history.turns[-_SHOWN:]:
             for line in turn_lines(turn):
                 print(line, file=self._out)

@@ -74,6 +74,7 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--session", metavar="NAME", help="go on with the session of this name, and keep what is said in it"
     )
+    _add_owner(parser)
     add_storage_flags(parser)
     _add_inputs(parser)
     parser.add_argument(
@@ -92,6 +93,7 @@ def add_chat_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--session", metavar="NAME", help="the session to go on with (default: a new one, named by the time)"
     )
+    _add_owner(parser)
     add_storage_flags(parser)
 
 
@@ -188,5 +190,9 @@ def add_sessions_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--run", metavar="RUN", help="of a copy: up to this run")
     parser.add_argument("--round", type=int, metavar="N", help="of a copy: up to this round of the run, from 0")
     parser.add_argument("--branch", metavar="ID", help="which branch to show or export, as 'export' lists them")
-    parser.add_argument("--owner", metavar="NAME", default="", help="whose sessions, where the server has keys")
+    _add_owner(parser)
     add_storage_flags(parser)
+
+
+def _add_owner(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--owner", metavar="NAME", default="", help="whose sessions, where the server has keys")

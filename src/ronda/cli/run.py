@@ -184,6 +184,8 @@ async def _run(
         return stream_agent(agent, inputs, loaded.tools or None, **options)
 
     if flags.session is None:
+        if flags.owner:
+            raise BadConfig("--owner goes with --session: it says whose session that is")
         events_of: AbstractAsyncContextManager[stream_agent] = begin(options)
     else:
         from ronda.cli.sessions import in_session

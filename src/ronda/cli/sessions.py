@@ -20,7 +20,7 @@ from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
 from ronda.core.run import Run
 from ronda.errors import BadConfig, NotFound
 from ronda.host import session_documents
-from ronda.host.leases import SessionBusy
+from ronda.host.leases import Key, SessionBusy
 from ronda.host.sessions import SessionHost
 from ronda.wire.door_request import OnBusy, SessionWish
 from ronda.wire.session_fields import LONGEST_NAME, is_name
@@ -101,7 +101,7 @@ async def _do(arguments: argparse.Namespace) -> None:
             raise BadConfig(str(error)) from error
 
 
-async def _delete(host: SessionHost, key: tuple[str, str], storage: Storage) -> None:
+async def _delete(host: SessionHost, key: Key, storage: Storage) -> None:
     if not await session_documents.delete(host, key):
         raise BadConfig(f"there is no session '{key[1]}'; 'ronda sessions list' shows those there are")
     await storage.catalog.approved_tools.forget(*key)
@@ -141,7 +141,7 @@ def _day(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
-async def _show(host: SessionHost, key: tuple[str, str]) -> None:
+async def _show(host: SessionHost, key: Key) -> None:
     row = await session_documents.find(host, key)
     for turn in (await host.history(key, row)).turns:
         for line in turn_lines(turn):
@@ -175,20 +175,21 @@ async def in_session(arguments: argparse.Namespace, options: RunOptions, begin: 
     name = check_session_name(arguments.session)
     async with (
         open_sessions(arguments) as (host, files),
-        go_on(host, name, {**options, "result_files": files}, begin) as events,
+        go_on(host, (arguments.owner, name), {**options, "result_files": files}, begin) as events,
     ):
         yield events
 
 
 @asynccontextmanager
 async def go_on(
-    host: SessionHost, name: str, options: RunOptions, begin: Begin, on_busy: OnBusy = "queue"
+    host: SessionHost, key: Key, options: RunOptions, begin: Begin, on_busy: OnBusy = "queue"
 ) -> AsyncIterator[stream_agent]:
     """What comes of the run is written back, however it ends."""
-    visit = await host.enter("", SessionWish(name, "append", on_busy), "")
+    owner, name = key
+    visit = await host.enter(owner, SessionWish(name, "append", on_busy), "")
     run: Run | None = None
     try:
-        async with begin({**options, "history": visit.history.turns, "session": name}) as events:
+        async with begin({**options, "history": visit.history.turns, "session": name, "owner": owner}) as events:
             run = events.run
             yield events
     finally:
