@@ -31,6 +31,8 @@ class Unprocessable(BadRequest):
 
 
 class ScreenshotFailed(RondaError):
+    """A 4xx or a 502 would say more, but the original answers 500 to each (recorded: an address that is no web page's)."""
+
     status_hint = 500
 
 
@@ -45,7 +47,7 @@ async def screenshot(server: Server, incoming: Incoming) -> ASGIApp:
     body = await _body(incoming, {"url": str, "apiKey": str})
     try:
         picture = await capture(body["url"], server.app_stream.services)
-    except RondaError as error:  # the front end shows it, and knows one status
+    except RondaError as error:  # the front end shows it
         raise ScreenshotFailed(str(error)) from error
     return Json(encode({"url": f"data:image/png;base64,{base64.b64encode(picture).decode()}"}))
 
