@@ -14,6 +14,11 @@ from tests.server.runs_door import Stepwise, get, post, under_way
 
 from ronda.core.events import RunFinished
 from ronda.core.parts import AssistantTurn
+from ronda.server.detached.background import LEASE_SECONDS
+from ronda.store.memory import MemoryCatalog
+from ronda.store.queue import ClaimedRun, QueuedRun, QueueLimits
+from ronda.store.sql import Tables
+from ronda.store.sql_queue import SqlQueue
 from ronda.testing import ScriptedModel, calls, says
 
 AT_EACH_DOOR = pytest.mark.parametrize("name", NAMES)
@@ -325,3 +330,41 @@ async def test_a_run_in_the_queue_has_no_end_yet(door: Door) -> None:
         await later.until("completed")
 
     assert not isinstance(events[-1], RunFinished)
+
+
+class SlowQueue(SqlQueue):
+    """Half a second passes with each claim."""
+
+    def __init__(self, tables: Tables) -> None:
+        super().__init__(tables)
+        self.now = self._renewed = 1000.0
+        self.longest = 0.0  # seconds between two renewals
+
+    async def claim(self, worker: str, limits: QueueLimits, now: float, until: float) -> ClaimedRun | None:
+        self.now += 0.5
+        self.longest = max(self.longest, self.now - self._renewed)
+        await asyncio.sleep(0)  # others have their turn
+        return await super().claim(worker, limits, now, until)
+
+    async def renew(self, worker: str, until: float) -> list[ClaimedRun]:
+        self._renewed = self.now
+        return await super().renew(worker, until)
+
+
+async def test_leases_are_renewed_while_much_is_claimed(door: Door) -> None:
+    catalog = MemoryCatalog()
+    queue = catalog.queue = SlowQueue(catalog)
+    gate = Gate(cares=True)
+    async with soon(), door.serving(ScriptedModel(calls("wait")), gate.tool, catalog=catalog) as served:
+        served.server.runs.clock = lambda: queue.now
+        driven = await begin(served, "chat")
+        await gate.begun.wait()
+        for number in range(20):  # that nobody knows any more: they are claimed, and taken off
+            await queue.enqueue(QueuedRun(f"run_{number}", "", f"{number}", 1.0), 100)
+        served.server.background.look()
+        while len(left := await queue.list(queue.now)) > 1 and queue.longest < LEASE_SECONDS:
+            await get(served, f"/runs/{driven.run}")
+        claims = [(entry.run, entry.position, entry.claims) for entry in left]
+
+    assert claims == [(driven.run, None, 1)]
+    assert queue.longest < LEASE_SECONDS

@@ -118,8 +118,14 @@ class Background:
                 live.cancel()
 
     async def _claim_all(self) -> None:
+        began = self._server.clock()
         while not self._server.runs.stopping:
             now = self._server.clock()
+            if (
+                now >= began + LOOKS_EVERY
+            ):  # there may be more, and the leases of what is driven are to be renewed first
+                self._news.set()
+                return
             claimed = await self._queue.claim(self._worker, self._limits, now, now + LEASE_SECONDS)
             if claimed is None:
                 return
