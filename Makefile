@@ -116,7 +116,7 @@ docs: $(VENV)/.ready-dev ## write the pages that are made from the code
 
 lock: $(VENV)/.ready-dev ## write the lock files anew from pyproject.toml
 	$(BIN)/pip-compile $(LOCK) --extra mcp --extra postgres --build-deps-for editable -o requirements.lock pyproject.toml
-	$(BIN)/pip-compile $(LOCK) --extra dev --extra files --extra mcp --extra page --extra postgres --extra s3 -c requirements.lock -o requirements-dev.lock pyproject.toml
+	$(BIN)/pip-compile $(LOCK) --extra dbos --extra dev --extra files --extra mcp --extra page --extra postgres --extra s3 -c requirements.lock -o requirements-dev.lock pyproject.toml
 	printf 'onnxruntime\npillow\n' | $(BIN)/pip-compile $(LOCK) -c requirements-dev.lock -o requirements-page.lock -
 
 LOCK := --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-index-url \

@@ -22,7 +22,9 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--queue", choices=["table", "dbos"], default="table", help="of those on PostgreSQL")
     arguments = parser.parse_args()
+    queue = ["--queue", arguments.queue]
     print(f"seed {arguments.seed}", flush=True)
     are_right = True
     with (
@@ -34,7 +36,7 @@ def main() -> int:
         database = PostgresServer(folder / "postgres", {"fsync": "on", "full_page_writes": "on"})
         database.start()
         try:
-            for kind, flags in (("SQLite", []), ("PostgreSQL", ["--database", database.url])):
+            for kind, flags in (("SQLite", []), ("PostgreSQL", ["--database", database.url, *queue])):
                 load = Load(folder / kind)
                 began = time.monotonic()
                 server = Process(load.folder, model.flags, *flags)
@@ -50,11 +52,11 @@ def main() -> int:
         finally:
             database.stop()
         began = time.monotonic()
-        summary, how = trouble(Load(folder / "replicas"), model, database, arguments.runs)
+        summary, how = trouble(Load(folder / "replicas"), model, database, arguments.runs, queue)
         what = f"two servers and a worker on PostgreSQL, one killed, one frozen, one cut off ({how}), the database restarted"
         print(f"{what} ({time.monotonic() - began:.0f} s): {summary}", flush=True)
         are_right = are_right and not summary.wrong
-        summary = outage(Load(folder / "outage"), model, database, runs=20, seconds=OUTAGE)
+        summary = outage(Load(folder / "outage"), model, database, queue, runs=20, seconds=OUTAGE)
         print(f"two servers, the database away for {OUTAGE:.0f} s: {summary}", flush=True)
         are_right = are_right and not summary.wrong
     return 0 if are_right else 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final
 
@@ -15,7 +16,9 @@ from tests.postgres import PostgresServer
 _SCHEMA: Final = "replicas"
 
 
-def trouble(load: Load, model: Model, database: PostgresServer, runs: int, scale: float = 1.0) -> tuple[Summary, str]:
+def trouble(
+    load: Load, model: Model, database: PostgresServer, runs: int, queue: Sequence[str] = (), scale: float = 1.0
+) -> tuple[Summary, str]:
     """What came of it, and in which way one was cut off. The database is started, and stopped again. `scale`: of all that takes
     time: the tool, the pauses between one trouble and the next, the lease of a process."""
     with ExitStack() as stack:
@@ -31,7 +34,7 @@ def trouble(load: Load, model: Model, database: PostgresServer, runs: int, scale
         stack.callback(database.stop)
         database.make_schema(_SCHEMA)
         url = f"{database.url}?options=-csearch_path%3D{_SCHEMA}"
-        flags = ["--lease-seconds", str(5 * scale), "--database"]
+        flags = [*queue, "--lease-seconds", str(5 * scale), "--database"]
         pause = 0.8 * scale
         killed = Process(load.folder, model.flags, *flags, url, pause=pause)
         frozen = Process(load.folder, model.flags, *flags, url, command="worker", pause=pause)
@@ -101,11 +104,13 @@ def _trouble(
     return summary
 
 
-def outage(load: Load, model: Model, database: PostgresServer, runs: int, seconds: float) -> Summary:
+def outage(
+    load: Load, model: Model, database: PostgresServer, queue: Sequence[str], runs: int, seconds: float
+) -> Summary:
     """The database is away while two servers have runs under way. Nothing dies, so no outcome may be unknown."""
     database.listen("127.0.0.1")
     database.start()
-    flags = ["--database", f"{database.url}?options=-csearch_path%3Doutage"]
+    flags = [*queue, "--database", f"{database.url}?options=-csearch_path%3Doutage"]
     servers = [Process(load.folder, model.flags, *flags, pause=2.0) for _ in range(2)]
     try:
         database.make_schema("outage")

@@ -89,7 +89,7 @@ async def _start(
 
     folder = data_folder(config)
     shared = await asyncio.to_thread(open_shared, config)
-    catalog = open_catalog(folder, shared)
+    catalog = await asyncio.to_thread(open_catalog, folder, shared, config.queue)  # DBOS takes a second
     has_keys = await _has_keys(config, catalog)
     journal = open_journal(folder, config, shared)
     open_code = None

@@ -374,6 +374,12 @@ def _storage(group: Group) -> None:
         help="after how many seconds a process that the database hears nothing of counts as gone (default 5)",
     )
     group.add_argument(
+        "--queue",
+        choices=["table", "dbos"],
+        help="with --database: what keeps runs that wait to be driven, a table of Ronda's or DBOS, whose tools show them "
+        "(default table)",
+    )
+    group.add_argument(
         "--file-store",
         metavar="PLACE",
         help="where the bytes of files are kept: a folder, or s3://BUCKET/PREFIX (default: in the data folder)",

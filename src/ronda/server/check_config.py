@@ -27,6 +27,10 @@ def check_config(config: ServerConfig) -> None:
         raise BadConfig(f"--mcp-port and --port are both {config.port}; /mcp is there on --port anyway")
     if config.database is not None and not config.database.startswith(("postgresql://", "postgres://")):
         raise BadConfig("--database must be the address of a PostgreSQL database, like postgresql://user@host/name")
+    if config.queue != "table" and config.database is None:
+        raise BadConfig(
+            f"--queue {config.queue} keeps its runs in PostgreSQL: say where with --database, or leave --queue out"
+        )
     if not 0.5 <= config.lease_seconds <= 600:
         raise BadConfig(f"--lease-seconds is {config.lease_seconds:g}; it can be 0.5 to 600")
     if config.max_offered_tools < 1:

@@ -137,6 +137,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     database: str | None = (
         None  # postgresql://…, which several servers and workers share; files' bytes stay in the folder
     )
+    queue: Literal["table", "dbos"] = "table"  # of runs that nobody waits for, in the database
     lease_seconds: float = 5.0  # after which a process that the database hears nothing of counts as gone
     journal_max_days: float = 30.0
     journal_max_bytes: int = 2 * 1024 * 1024 * 1024

@@ -102,7 +102,7 @@ def create_app(
             provider=None if isinstance(model, str) else model,
             tools=made,
             tool_callbacks=tool_callbacks,
-            catalog=open_catalog(folder, shared),
+            catalog=open_catalog(folder, shared, config.queue),
             blobs=open_blobs(folder, config.file_store),
             open_code=open_code,
             auth=auth,

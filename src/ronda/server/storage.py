@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ronda.errors import BadConfig
 from ronda.files.blobs import Blobs
@@ -15,6 +15,7 @@ from ronda.store.catalog import Catalog
 if TYPE_CHECKING:
     from ronda.server.app import Server
     from ronda.store.postgres import Database
+    from ronda.store.postgres_catalog import PostgresCatalog
     from ronda.store.postgres_presence import PostgresPresence
 
 
@@ -93,13 +94,13 @@ def open_journal(folder: Path | None, config: ServerConfig, shared: SharedDataba
         raise BadConfig(f"{error} (--data-dir says where)") from error
 
 
-def open_catalog(folder: Path | None, shared: SharedDatabase | None = None) -> Catalog:
-    """Keeps what clients make, and keys: next to the journal, or nowhere."""
+def open_catalog(
+    folder: Path | None, shared: SharedDatabase | None = None, queue: Literal["table", "dbos"] = "table"
+) -> Catalog:
+    """Keeps what clients make, and keys: next to the journal, or nowhere. `queue`: what a database has for runs that wait."""
     if shared is not None:
-        from ronda.store.postgres_catalog import PostgresCatalog
-
         try:
-            return PostgresCatalog(*shared)
+            return _database_catalog(queue)(*shared)
         except StoreError as error:
             raise BadConfig(f"{error} (--database says where)") from error
     if folder is None:
@@ -109,6 +110,18 @@ def open_catalog(folder: Path | None, shared: SharedDatabase | None = None) -> C
     from ronda.store.sqlite_catalog import SqliteCatalog
 
     return SqliteCatalog(str(folder / "catalog.db"))
+
+
+def _database_catalog(queue: Literal["table", "dbos"]) -> type[PostgresCatalog]:
+    if queue == "table":
+        from ronda.store.postgres_catalog import PostgresCatalog
+
+        return PostgresCatalog
+    try:
+        from ronda.store.dbos_queue import DbosCatalog
+    except ImportError as error:
+        raise BadConfig(f"--queue dbos needs packages: pip install 'ronda[dbos]' ({error})") from error
+    return DbosCatalog
 
 
 def open_blobs(folder: Path | None, place: str | None = None) -> Blobs | None:

@@ -58,7 +58,7 @@ class Database:
         parameters = _read(url)
         self.place = _place_of(parameters)
         self._outage = outage
-        self._parameters = _PARAMETERS | parameters
+        self.parameters = _PARAMETERS | parameters  # of a connection
         self._threads = ThreadPoolExecutor(connections, "ronda-database")
         self._own = threading.local()
         self._all: set[psycopg.Connection] = set()
@@ -161,7 +161,7 @@ class Database:
             self._forget(connection)
 
     def _connect(self) -> psycopg.Connection:
-        connection = psycopg.connect("", autocommit=True, **self._parameters)
+        connection = psycopg.connect("", autocommit=True, **self.parameters)
         connection.adapters.register_dumper(str, _TextDumper)
         connection.adapters.register_loader("text", _TextLoader)
         with self._lock:

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeVar
 
+from ronda.store.queue import Queue
 from ronda.store.sql import Sql
 from ronda.store.sql_agents import SqlAgents
 from ronda.store.sql_approvals import SqlApprovedTools
@@ -33,7 +34,7 @@ class SqlCatalog(ABC):
         self.containers = SqlContainers(self)
         self.sessions = SqlSessions(self)
         self.approved_tools = SqlApprovedTools(self)
-        self.queue = SqlQueue(self)
+        self.queue: Queue = SqlQueue(self)
 
     @property
     @abstractmethod

@@ -76,6 +76,15 @@ class SqlQueue:
         self._was_empty = claimed is None
         return claimed
 
+    async def unclaim(self, run: str, worker: str) -> None:
+        """It was not driven: it waits again, as if nobody had claimed it."""
+
+        def unclaim(db: Sql) -> None:
+            statement = "UPDATE queued_run SET worker = '', until = 0, claims = claims - 1 WHERE run = ? AND worker = ?"
+            db.execute(statement, (run, worker))
+
+        await self._tables.write(unclaim, _ALONE, may_be_lost=True)
+
     async def renew(self, worker: str, until: float) -> list[ClaimedRun]:
         def renew(db: Sql) -> list[ClaimedRun]:
             db.execute("UPDATE queued_run SET until = ? WHERE worker = ?", (until, worker))
