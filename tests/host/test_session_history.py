@@ -42,7 +42,7 @@ def test_a_history_that_grew_is_the_one_that_is_read(growth: list[tuple[tuple[Tu
         parent = grown.node_at(upto)
         node = new_node(parent, upto, turns[:asked], turns[asked:])
         rows[number] = NodeRow(parent, upto, node.turns, node.count, node.asked, "", number, 0.0)
-        grown = grown.extended(number, upto, turns, asked)
+        grown = grown.extend(number, upto, turns, asked)
         path = [*path[: path.index(parent) + 1], number] if parent else [number]
         read = history_of([rows[one] for one in path])
         assert (read.turns, read.own, read.ends) == (grown.turns, grown.own, grown.ends)
@@ -57,7 +57,7 @@ def test_what_is_known_of_a_history_changes_nothing(
 ) -> None:
     history = History()
     for number, (turns, asked, upto) in enumerate(growth, 1):
-        history = history.extended(number, upto, turns, asked)
+        history = history.extend(number, upto, turns, asked)
     lead = (SystemTurn("Be kind."),) if instructed else ()
     for new in ((user("z"),), (user("y"), CALL), (RESULT, user("z"))):
         whole = (*lead, *history.turns, *new)

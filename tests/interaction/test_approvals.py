@@ -130,7 +130,7 @@ def test_an_edit_that_does_not_fit_is_refused_and_the_question_stays_open() -> N
         invoke_agent(agent, "go", journal=journal, approve=lambda question: question.approve({"to": 7}))
 
     assert box.sent == []
-    (left,) = asyncio.run(journal.unfinished())
+    (left,) = asyncio.run(journal.unfinished_runs())
     result = resume_agent(left.run, journal=journal, agent=agent)
     assert [question.tool for question in result.questions] == ["send_mail"]
 
@@ -282,7 +282,7 @@ def test_what_the_callback_raises_reaches_the_caller_and_runs_nothing() -> None:
     with pytest.raises(ConnectionError, match="no pager"):
         invoke_agent(Agent(ScriptedModel(mail("ada")), tools=[box.tool()]), "go", approve=approve, journal=journal)
     assert box.sent == []
-    assert len(asyncio.run(journal.unfinished())) == 1  # it waits
+    assert len(asyncio.run(journal.unfinished_runs())) == 1  # it waits
 
 
 async def test_a_run_that_is_cancelled_while_a_person_thinks_ends_cancelled() -> None:
@@ -302,7 +302,7 @@ async def test_a_run_that_is_cancelled_while_a_person_thinks_ends_cancelled() ->
             )
     assert type(events[-1]) is RunFinished
     assert events[-1].reason == "cancelled"
-    assert (box.sent, await journal.unfinished()) == ([], [])
+    assert (box.sent, await journal.unfinished_runs()) == ([], [])
 
 
 def test_a_child_asks_whom_its_parent_asks() -> None:

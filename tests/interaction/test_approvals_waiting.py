@@ -112,7 +112,7 @@ async def test_a_list_of_runs_tells_which_of_them_wait(kind: str, tmp_path: Path
     with pytest.raises(RunWaiting):
         await invoke_agent_async(agent, "go", **options)
     await look()
-    (left,) = await journal.unfinished()
+    (left,) = await journal.unfinished_runs()
     ada, eve = (await resume_agent_async(left.run, journal=journal, agent=agent)).questions
     await look()
     await resume_agent_async(left.run, {ada.id: True}, journal=journal, agent=agent)

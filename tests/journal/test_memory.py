@@ -26,8 +26,8 @@ async def test_the_oldest_finished_run_is_forgotten_first() -> None:
         if name != "driven":
             journal.release(name)
     assert await lengths(journal, "driven", "left", "first", "second") == [1, 1, 0, 3]
-    assert await journal.waiting("ada", "call of first") is None
-    assert await journal.waiting("ada", "call of second") == "second"
+    assert await journal.run_of_call("ada", "call of first") is None
+    assert await journal.run_of_call("ada", "call of second") == "second"
     for name in ("third", "fourth"):  # no finished ones are left for the last of them
         journal.append(name, [start(name)])
     assert await lengths(journal, "driven", "left", "second", "third", "fourth") == [1, 0, 0, 1, 1]
@@ -53,4 +53,4 @@ async def test_a_call_that_a_newer_run_expects_outlives_the_older_run() -> None:
             journal.expect("ada", ["call_1"], name)
         journal.append(name, finish())
     assert await lengths(journal, "old", "new") == [0, 3]
-    assert await journal.waiting("ada", "call_1") == "new"
+    assert await journal.run_of_call("ada", "call_1") == "new"

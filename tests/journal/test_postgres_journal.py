@@ -143,7 +143,7 @@ async def test_who_follows_a_run_looks_for_what_no_notice_told(processes: Proces
     await one.barrier("a")
     async with soon():
         while await other.extent("a") == (1, 0):
-            await other.changed("a")
+            await other.wait_for_change("a")
     assert await other.previews("a") == {0: [TextDelta("Hel")]}
     await one.close()
     await other.close()

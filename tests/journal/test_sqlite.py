@@ -191,9 +191,9 @@ async def test_a_run_that_could_not_be_kept_is_unfinished_once_it_is_released(pa
         journal.append("a", finish())
         with pytest.raises(StoreError):
             await journal.barrier("a")
-    assert await journal.unfinished() == []
+    assert await journal.unfinished_runs() == []
     journal.release("a")
-    assert await journal.unfinished() == [UnfinishedRun("a", 1, start("a"))]
+    assert await journal.unfinished_runs() == [UnfinishedRun("a", 1, start("a"))]
     await journal.close()
 
 
@@ -353,7 +353,7 @@ async def test_names_that_are_no_text_are_refused() -> None:
     journal.expect("ada", ["\ud800"], "a")
     with pytest.raises(StoreError, match="cannot be written"):
         await journal.barrier("a")
-    assert await journal.waiting("ada", "\ud800") is None
+    assert await journal.run_of_call("ada", "\ud800") is None
     assert await journal.read("\ud800") == []
     await journal.close()
 
@@ -410,7 +410,7 @@ async def test_other_damage_is_an_error_of_that_run_only(
     journal.release("b")
     with pytest.raises(StoreError, match=r"event \d of run 'a' cannot be read"):
         await journal.read("a")
-    assert [run.run for run in await journal.unfinished()] == ["b"]
+    assert [run.run for run in await journal.unfinished_runs()] == ["b"]
     assert "run 'a' cannot be read" in caplog.text
     await journal.close()
 

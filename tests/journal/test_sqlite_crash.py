@@ -59,7 +59,7 @@ def test_what_a_barrier_has_acknowledged_survives_kill_9(tmp_path: Path, lines: 
 
     async def check() -> None:
         journal = SqliteJournal(path)
-        unfinished = {run.run: run.events for run in await journal.unfinished()}
+        unfinished = {run.run: run.events for run in await journal.unfinished_runs()}
         for run in ("a", "b"):
             events = await journal.resume(run)
             assert events == [start(run, *LONG), *warned(len(events) - 1)]

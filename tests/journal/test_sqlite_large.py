@@ -74,7 +74,7 @@ async def test_what_is_said_while_a_large_commit_is_made_is_kept_behind_it(
         journal.append("b", [start("b")])
         others = [asyncio.create_task(wait) for wait in (journal.barrier("a"), journal.barrier("b"))]
         reading = asyncio.create_task(journal.read("b"))
-        waiting = asyncio.create_task(journal.waiting("me", "c1"))
+        waiting = asyncio.create_task(journal.run_of_call("me", "c1"))
         journal.release("a")
         gate.open()
         await asyncio.gather(first, *others)
@@ -86,7 +86,7 @@ async def test_what_is_said_while_a_large_commit_is_made_is_kept_behind_it(
 
     again = SqliteJournal(tmp_path / "journal.db")
     assert await again.read("a") == [*events, ModelStarted(1), large("y"), *finish()]
-    assert [one.run for one in await again.unfinished()] == ["b"]
+    assert [one.run for one in await again.unfinished_runs()] == ["b"]
     await again.close()
 
 

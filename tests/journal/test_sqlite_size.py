@@ -175,7 +175,7 @@ async def test_runs_are_forgotten_by_age_and_so_is_what_only_they_used(path: Pat
     assert [len(await journal.read(run)) for run in kept] == [1, 2, 2, 1]
     assert [await journal.read(run) for run in ("old", "old, left", "old, calls")] == [[], [], []]
     assert await journal.read("ended later") == [large("ended later"), END]  # it shared its turns with "old"
-    assert await journal.waiting("ada", "call_1") is None
+    assert await journal.run_of_call("ada", "call_1") is None
     assert count(path) == {"run": 4, "event": 5, "turn": 5, "value": 0, "run_value": 0, "call": 0}
     await journal.close()
 

@@ -145,7 +145,7 @@ class CassetteWriter:
     def answer(self, outcome: ModelFinished | Failed) -> None:
         self._put(outcome if isinstance(outcome, Failed) else Answer(outcome))
 
-    def happened(self, facts: Iterable[Event]) -> None:
+    def record_facts(self, facts: Iterable[Event]) -> None:
         for fact in facts:
             self._put(Happened(fact))  # type: ignore[arg-type]  # whoever tells of facts has left previews out
 

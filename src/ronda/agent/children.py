@@ -217,7 +217,7 @@ async def _start(
             if (journal := options.get("journal")) is not None:
                 journal.release(link.run)
             raise
-        start.live.happened(begun.events)
+        start.live.replay(begun.events)
         return start
     if isinstance(agent, VersionedAgent):
         agent = await agent.open(agent.version)

@@ -47,7 +47,7 @@ async def export_run(events: Sequence[Event], previews: Mapping[int, Sequence[Pr
     file = BytesIO()
     writer, exchanges = CassetteWriter(file, start), iter(cassette.exchanges)
     for fact in cassette.facts:
-        writer.happened([fact])
+        writer.record_facts([fact])
         if isinstance(fact, ModelStarted | ModelRetried) and (exchange := next(exchanges, None)) is not None:
             _write(writer, exchange)
     return file.getvalue()

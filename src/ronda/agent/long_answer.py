@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ronda.host.run import LiveRun
 
 MAX_ANSWER: Final = 64_000  # characters, some 16,000 tokens: as much as the largest budget of a search
-SHOWN: Final = 16_000
+SHOWN_CHARS: Final = 16_000
 
 
 async def as_file(output: ToolOutput, parent: LiveRun, context: ToolContext, child: str) -> ToolOutput:
@@ -39,7 +39,7 @@ async def as_file(output: ToolOutput, parent: LiveRun, context: ToolContext, chi
         return output
     file = File(None, name, id, len(data), "txt", preview(data, PREVIEW_BYTES))
     text = (
-        f"{output.content[:SHOWN]}\n… (the first {SHOWN} of {len(output.content)} characters; "
+        f"{output.content[:SHOWN_CHARS]}\n… (the first {SHOWN_CHARS} of {len(output.content)} characters; "
         f"all of it is the file {name}, id {id}, which {READ} reads)"
     )
     return replace(output, content=text, files=(*output.files, file), whole=id)

@@ -39,6 +39,6 @@ class Recorder:
 
     def take(self, batch: Sequence[Event]) -> None:
         if type(batch[0]) not in PREVIEWS:
-            self._cassette.happened(batch)
+            self._cassette.record_facts(batch)
             if type(batch[-1]) is RunFinished:
                 self._cassette.close()

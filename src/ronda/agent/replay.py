@@ -54,7 +54,7 @@ from ronda.drive.driver import Driver
 from ronda.errors import BadRequest, RondaError
 
 _encode = msgspec.json.Encoder().encode
-_SHOWN: Final = 120  # characters of a value that differs
+_SHOWN_CHARS: Final = 120  # characters of a value that differs
 
 
 class Difference(RondaError):
@@ -81,7 +81,7 @@ class Replayed(Struct, frozen=True):
 
 def _short(value: object) -> str:
     text = "nothing" if value is _MISSING else msgspec.json.encode(value).decode()
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
 
 
 _MISSING: Final = object()
@@ -217,7 +217,7 @@ class _Tape:
         turns = tuple(request.turns)
         if recorded.turns is None:
             recorded.turns, recorded.choice = turns, request.choice
-        compare(where, _sent(recorded.turns, recorded.choice), _sent(turns, request.choice))
+        compare(where, _request_fields(recorded.turns, recorded.choice), _request_fields(turns, request.choice))
         return recorded
 
     # ---- tools -------------------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class _Tape:
         return recorded.summary
 
 
-def _sent(turns: tuple[Turn, ...], choice: object) -> dict[str, Any]:
+def _request_fields(turns: tuple[Turn, ...], choice: object) -> dict[str, Any]:
     return {"turns": turns, "choice": choice}
 
 

@@ -93,13 +93,13 @@ class Result:
         results = {result.call_id: result for turn in turns if type(turn) is ToolTurn for result in turn.results}
         asked = [turn for turn in turns if type(turn) is AssistantTurn]
         return [
-            _called(round, call.id, call.name, call.arguments, results.get(call.id))
+            _called_tool(round, call.id, call.name, call.arguments, results.get(call.id))
             for round, turn in enumerate(asked)
             for call in turn.calls
         ]
 
 
-def _called(round: int, id: str, name: str, arguments: str, result: ToolResult | None) -> CalledTool:
+def _called_tool(round: int, id: str, name: str, arguments: str, result: ToolResult | None) -> CalledTool:
     try:
         read = msgspec.json.decode(arguments, type=dict[str, Any])
     except (msgspec.DecodeError, ValueError):

@@ -86,7 +86,7 @@ async def resume_agent_async(
             previews = await journal.previews(run.id)
             if closed := [*recovery_facts(run, previews.get(len(events) - 1, ())), *expiry_facts(run)]:
                 journal.append(run.id, closed)
-            start.live.happened([*events, *closed])
+            start.live.replay([*events, *closed])
             for id, decision in (answers or {}).items():
                 inbox.send(_answer(run, id, decision))
         except BaseException:

@@ -147,7 +147,7 @@ class Start:
         self.on_event = options.get("on_event")
         self.cancel = options.get("cancel")
         guardrails, journal = read_guardrails(options.get("guardrails")), options.get("journal")
-        table = _bound(_laid_over(agent._tools, tools), inputs)
+        table = _bind_tools(_laid_over(agent._tools, tools), inputs)
         most = options.get("max_result_chars", RESULT_CHARS) if run is None else run.plan.limits.result_chars
         long_results = ResultFiles(options.get("result_files"), journal, most)
         # One that was started before goes on as it was planned then.
@@ -352,7 +352,7 @@ def _laid_over(table: dict[str, Tool], tools: Tools | None) -> dict[str, Tool]:
     return {**table, **tool_table(tools)}
 
 
-def _bound(table: dict[str, Tool], inputs: Inputs | None) -> dict[str, Tool]:
+def _bind_tools(table: dict[str, Tool], inputs: Inputs | None) -> dict[str, Tool]:
     bound = {
         name: BoundTool(tool, _bound_values(name, tool.bindings, inputs))
         for name, tool in table.items()

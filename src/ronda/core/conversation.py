@@ -12,7 +12,7 @@ from ronda.core import context
 from ronda.core.actions import Compact
 from ronda.core.parts import AssistantPart, AssistantTurn, Refusal, Text, Turn
 
-_SAID = frozenset({Text, Refusal})
+_ANSWER_PARTS = frozenset({Text, Refusal})
 
 
 class Conversation:
@@ -87,7 +87,7 @@ class Conversation:
             at = _answered_at(turns)
             turn = turns[at]
             assert type(turn) is AssistantTurn
-            parts: list[AssistantPart] = [part for part in turn.parts if type(part) not in _SAID]
+            parts: list[AssistantPart] = [part for part in turn.parts if type(part) not in _ANSWER_PARTS]
             calls = len(turn.calls)
             parts.insert(len(parts) - calls, Text(text))
             turns[at] = AssistantTurn(tuple(parts), turn.stop)

@@ -39,11 +39,11 @@ class Obligations(Struct, gc=False):
 
     def no_call(self, tools: Iterable[str], instead: Sequence[ToolCall]) -> Finish | None:
         """`instead`: calls of tools that do not exist, or may not be called now."""
-        names = _quoted(self.plan.choice.names or tools)
+        names = _quote_names(self.plan.choice.names or tools)
         nudge = f"You must call a tool now: {names}. Answer with the call."
         if not instead:
             return self._ask_again(nudge, "Tool choice was required but no tools were called.", "no_call")
-        others = _quoted(dict.fromkeys([call.name for call in instead]))
+        others = _quote_names(dict.fromkeys([call.name for call in instead]))
         return self._ask_again(
             f"You cannot call {others} now. {nudge}",
             f"Tool choice was required but only other tools were called: {others}; it asks for {names}.",
@@ -71,5 +71,5 @@ class Obligations(Struct, gc=False):
         return None
 
 
-def _quoted(names: Iterable[str]) -> str:
+def _quote_names(names: Iterable[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)

@@ -51,14 +51,14 @@ def splice(
     if mode == "replace" or not stored:
         return _from_root(incoming)
     if mode == "append":
-        return _appended(stored, incoming)
+        return _append(stored, incoming)
     now = list(_visible(incoming))
-    before, has_more = _shared(_visible(stored, own), now)
+    before, has_more = _shared_beginning(_visible(stored, own), now)
     shared = len(before)
     if shared == 0:
         if any(one.texts is not None for one in now):
             return _from_root(incoming)
-        return _appended(stored, incoming)
+        return _append(stored, incoming)
     turns: list[Turn] = []
     kept = at = 0
     for old, new in zip(before, now, strict=False):
@@ -78,7 +78,7 @@ def _from_root(incoming: Sequence[Turn]) -> SplicedConversation:
     return SplicedConversation(tuple(incoming), 0, len(incoming))
 
 
-def _appended(stored: Sequence[Turn], incoming: Sequence[Turn]) -> SplicedConversation:
+def _append(stored: Sequence[Turn], incoming: Sequence[Turn]) -> SplicedConversation:
     first = next((at for at, turn in enumerate(incoming) if type(turn) is not SystemTurn), len(incoming))
     return SplicedConversation((*incoming[:first], *stored, *incoming[first:]), len(stored), len(incoming) - first)
 
@@ -120,7 +120,7 @@ def _without_space(text: str) -> str:
     return "".join(text.split())
 
 
-def _shared(before: Iterator[_Visible], now: Sequence[_Visible]) -> tuple[list[_Visible], bool]:
+def _shared_beginning(before: Iterator[_Visible], now: Sequence[_Visible]) -> tuple[list[_Visible], bool]:
     """The beginning that both have, as the session has it; and whether the session goes on behind it."""
     shared: list[_Visible] = []
     for old in before:

@@ -11,8 +11,8 @@ from ronda.core.context import SUMMARY
 from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolTurn, Turn, UserTurn
 
 _LINE = 200
-_ASKED = "User asked: "
-_OMITTED = "... (older messages omitted)"
+_USER_LABEL = "User asked: "
+_OMITTED_LINE = "... (older messages omitted)"
 
 
 def room_for(budget: int) -> int:
@@ -27,7 +27,7 @@ def excerpt(turns: Sequence[Turn], room: int) -> str:
         match turn:
             case UserTurn():
                 if words := _text(turn):
-                    lines.append(f"{_ASKED}{_short(words)}")
+                    lines.append(f"{_USER_LABEL}{_short(words)}")
             case AssistantTurn():
                 if words := (turn.text or turn.refusal).strip():
                     lines.append(f"Assistant: {_short(words)}")
@@ -37,20 +37,20 @@ def excerpt(turns: Sequence[Turn], room: int) -> str:
                 lines += text.removeprefix(SUMMARY).split("\n")
             case _:
                 pass
-    return _fitted([line for line in lines if line != _OMITTED], room)
+    return _fit_lines([line for line in lines if line != _OMITTED_LINE], room)
 
 
-def _fitted(lines: list[str], room: int) -> str:
+def _fit_lines(lines: list[str], room: int) -> str:
     if sum(map(len, lines)) + len(lines) <= room:
         return "\n".join(lines)
     taken: set[int] = set()
     newest_first = range(len(lines) - 1, -1, -1)
     for wanted in (True, False):
         for at in newest_first:
-            if lines[at].startswith(_ASKED) is wanted and len(lines[at]) < room:
+            if lines[at].startswith(_USER_LABEL) is wanted and len(lines[at]) < room:
                 taken.add(at)
                 room -= len(lines[at]) + 1
-    return "\n".join([_OMITTED, *[lines[at] for at in sorted(taken)]])
+    return "\n".join([_OMITTED_LINE, *[lines[at] for at in sorted(taken)]])
 
 
 def written_out(turns: Sequence[Turn]) -> str:

@@ -22,7 +22,7 @@ NOBODY_TO_ASK: Final = "there is nobody to ask"
 Show: TypeAlias = Callable[[list[Preview]], bool | None]
 Emit: TypeAlias = Callable[[list[Event]], bool | None]  # of previews, the same
 # Why the task that drives a run was cancelled: somebody wanted its end, its process ends with it, or somebody drives on.
-WhyStopped: TypeAlias = Literal["cancelled", "interrupted", "let go"]
+StopReason: TypeAlias = Literal["cancelled", "interrupted", "let go"]
 Barrier: TypeAlias = Callable[[], Awaitable[None]]
 Exclusive: TypeAlias = Callable[[str], AbstractAsyncContextManager[Any]]
 Summarize: TypeAlias = Callable[[Sequence[Turn]], str | Awaitable[str]]

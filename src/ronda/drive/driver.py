@@ -51,9 +51,9 @@ from ronda.drive.contracts import (
     OpenLongResults,
     Provider,
     StartChild,
+    StopReason,
     Summarize,
     Tool,
-    WhyStopped,
     child_id,
 )
 from ronda.drive.inbox import Inbox
@@ -74,7 +74,7 @@ class Driver:
     start_child: StartChild | None = None
     room: Wait | None = None
     long_results: OpenLongResults | None = None
-    why_stopped: Callable[[], WhyStopped] | None = None
+    why_stopped: Callable[[], StopReason] | None = None
     workspace: str | None = None
     at_once = False
     size = 0  # of the run, at its last model call …
@@ -147,7 +147,7 @@ class Driver:
             else:
                 await self._loop_for(seconds)
         except asyncio.CancelledError:
-            why: WhyStopped = "cancelled" if self.why_stopped is None else self.why_stopped()
+            why: StopReason = "cancelled" if self.why_stopped is None else self.why_stopped()
             if why != "let go":  # else somebody drives on: there is nothing to say but what is true already
                 self._break_off(why, why)
             self.flush()

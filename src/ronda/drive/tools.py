@@ -41,12 +41,12 @@ async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished | Waiting:
     spec = tool.spec
     context = _context(driver, call, spec)
     try:
-        arguments = _checked(call, spec)
+        arguments = _check_arguments(call, spec)
         if spec.exclusive is not None and driver.exclusive is not None:
             async with driver.exclusive(spec.exclusive):
-                output = await _bounded(tool, arguments, context, spec.timeout)
+                output = await _run_in_time(tool, arguments, context, spec.timeout)
         else:
-            output = await _bounded(tool, arguments, context, spec.timeout)
+            output = await _run_in_time(tool, arguments, context, spec.timeout)
     except asyncio.CancelledError:
         if is_being_cancelled():
             raise
@@ -64,9 +64,9 @@ async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished | Waiting:
     offers: tuple[ToolSpec, ...] = ()
     most = driver.run.plan.limits.result_chars
     if (output.whole or (most is not None and len(output.content) > most)) and driver.long_results is not None:
-        output, offers = await _shortened(driver, driver.long_results(), output, spec, context)
+        output, offers = await _shorten(driver, driver.long_results(), output, spec, context)
     result = ToolResult(call.id, as_text(output.content), output.failed, output.attachments, whole=output.whole)
-    details = NULL if output.details is None else _encoded(output.details, call)
+    details = NULL if output.details is None else _encode_details(output.details, call)
     return ToolFinished(
         result,
         usage=output.usage,
@@ -86,7 +86,7 @@ def _reader(driver: Driver, call: ToolCall) -> Tool | None:
     return reader if reader.spec.name == call.name else None
 
 
-async def _shortened(
+async def _shorten(
     driver: Driver, results: LongResults, output: ToolOutput, spec: ToolSpec, context: ToolContext
 ) -> tuple[ToolOutput, tuple[ToolSpec, ...]]:
     """A result that is too long for the model, and what it needs to read the rest. One that could not be read on, since the
@@ -123,7 +123,7 @@ def _context(driver: Driver, call: ToolCall, spec: ToolSpec) -> ToolContext:
     )
 
 
-def _encoded(details: Mapping[str, Any], call: ToolCall) -> Raw:
+def _encode_details(details: Mapping[str, Any], call: ToolCall) -> Raw:
     """What no JSON can hold is left out: the tool has done its work."""
     try:
         return Raw(msgspec.json.encode(details, enc_hook=str))
@@ -140,7 +140,7 @@ def tool_failure(call: ToolCall, why: str) -> ToolFinished:
 decode_arguments = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def _checked(call: ToolCall, spec: ToolSpec) -> dict[str, Any]:
+def _check_arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any]:
     """Arguments as the handler may have them: what the model wrote for bound parameters is dropped, the rest is checked."""
     arguments = decode_arguments(call.arguments)
     for name in spec.bound:
@@ -153,7 +153,9 @@ def _checked(call: ToolCall, spec: ToolSpec) -> dict[str, Any]:
     return arguments
 
 
-async def _bounded(tool: Tool, arguments: dict[str, Any], context: ToolContext, timeout: float | None) -> ToolOutput:
+async def _run_in_time(
+    tool: Tool, arguments: dict[str, Any], context: ToolContext, timeout: float | None
+) -> ToolOutput:
     if timeout is None:
         return await tool.run(arguments, context)
     try:

@@ -88,7 +88,7 @@ def folder_of(files: Iterable[tuple[str, bytes]], limits: ArchiveLimits = DEFAUL
     folder: dict[str, bytes] = {}
     size = 0
     for path, content in files:
-        checked = _checked(path, limits)
+        checked = _check_path(path, limits)
         size += len(content)
         if len(folder) >= limits.files or size > limits.size:
             raise TooLarge(f"at most {limits.files} files of {limits.size} bytes together are allowed")
@@ -102,7 +102,7 @@ def folder_of(files: Iterable[tuple[str, bytes]], limits: ArchiveLimits = DEFAUL
     return folder
 
 
-def _checked(path: str, limits: ArchiveLimits) -> str:
+def _check_path(path: str, limits: ArchiveLimits) -> str:
     parts = path.split("/")
     is_plain = path.isprintable() and "\\" not in path and ":" not in parts[0] and len(path) <= _LONGEST_PATH
     if not is_plain or any(part in ("", ".", "..") for part in parts) or len(parts) > limits.depth:

@@ -20,7 +20,7 @@ from ronda.files.blobs import Blobs, NewBlob
 from ronda.store.files import FileQuota, Files
 from ronda.wire.file_kinds import OCTETS, format_of, mime_type_of
 
-UPLOADED: Final = FileSource("user_upload")
+USER_UPLOAD: Final = FileSource("user_upload")
 INPUT: Final = FileSource("input_file")
 
 _PIECE: Final = 256 * 1024  # bytes that are written and read at a time: less than a millisecond of a thread's
@@ -42,7 +42,7 @@ class FileFacts(Struct, frozen=True):
     purpose: str = "user_data"
     mime_type: str = ""
     format: str = ""
-    source: FileSource = UPLOADED
+    source: FileSource = USER_UPLOAD
     session: str = ""
     lifetime: float | None = None
     id: str = ""  # "" for a new one

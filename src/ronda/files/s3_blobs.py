@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SCHEME: Final = "s3://"
 _INCOMING: Final = "incoming/"
-_ABANDONED: Final = timedelta(days=1)  # an upload takes less: whoever began one that is older is gone
+_ABANDONED_AFTER: Final = timedelta(days=1)  # an upload takes less: whoever began one that is older is gone
 _IN_MEMORY: Final = 1024 * 1024  # bytes that come in; more wait in a temporary file
 _AT_A_TIME: Final = 256 * 1024
 _AMAZON: Final = "https://s3.amazonaws.com"
@@ -60,7 +60,7 @@ class S3Blobs:
     def sweep(self) -> None:
         """No lock says who still writes: what is a day old is nobody's."""
         for one in self._list(self.prefix + _INCOMING):
-            if datetime.now(UTC) - one.last_modified > _ABANDONED:
+            if datetime.now(UTC) - one.last_modified > _ABANDONED_AFTER:
                 self.remove(one.object_name)
 
     def key(self, hash: str) -> str:

@@ -34,7 +34,7 @@ from ronda.store import StoreError
 
 log = logging.getLogger("ronda.files")
 
-_REMOVED: Final = ".removed-"
+_REMOVED_PREFIX: Final = ".removed-"
 _SPARE: Final = ".spare-"  # and the process that it belongs to
 SKILLS: Final = "skills"  # the folder beside a session's own that its code may read
 
@@ -157,7 +157,7 @@ class Workspaces:
         with contextlib.suppress(FileNotFoundError):
             for place in list(self._root.iterdir()):
                 try:
-                    if place.name.startswith(_REMOVED) or _is_left_over(place.name):
+                    if place.name.startswith(_REMOVED_PREFIX) or _is_left_over(place.name):
                         remove_tree(place)
                     elif not place.name.startswith(_SPARE) and _last_use(place) <= over:
                         self._remove(place)
@@ -166,7 +166,7 @@ class Workspaces:
 
     def _remove(self, place: Path) -> None:
         """Under another name first: whoever comes for the session meanwhile begins with a new folder, not with half of one."""
-        removed = self._root / f"{_REMOVED}{secrets.token_hex(8)}"
+        removed = self._root / f"{_REMOVED_PREFIX}{secrets.token_hex(8)}"
         with contextlib.suppress(FileNotFoundError):
             os.rename(place, removed)
             remove_tree(removed)

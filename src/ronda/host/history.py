@@ -44,7 +44,7 @@ class History(Struct, frozen=True):
         at = bisect_left(self.ends, count, key=itemgetter(1))
         return self.ends[at][0] if at < len(self.ends) else -1
 
-    def extended(self, number: int, upto: int, turns: tuple[Turn, ...], asked: int) -> History:
+    def extend(self, number: int, upto: int, turns: tuple[Turn, ...], asked: int) -> History:
         """With another node behind its first `upto` turns."""
         added = _own_places(upto, turns, asked)
         own, ends = self.own, self.ends

@@ -52,14 +52,14 @@ class Tail:
         """Until the run is over, or nobody follows."""
         log, id, journal, seen = self._log, self.run.id, self._journal, (-1, -1)
         loop = asyncio.get_running_loop()
-        asked, news = loop.time(), loop.create_task(journal.changed(id))
+        asked, news = loop.time(), loop.create_task(journal.wait_for_change(id))
         try:
             while self.run.ended is None and log.followers:
                 if (live := self._live.get(id)) is not None:
                     await self._pump_live(live)
                     continue
                 if news.done():  # a new one before the journal is looked at: what comes after that is not missed
-                    news = loop.create_task(journal.changed(id))
+                    news = loop.create_task(journal.wait_for_change(id))
                 now = await journal.extent(id)
                 events: Sequence[Event] = log.facts
                 if loop.time() - asked >= ASKS_EVERY:

@@ -53,10 +53,10 @@ class Hold:
 
     async def release(self) -> None:
         if not self.is_over:
-            self.ended()
+            self.end()
             await self._leases.release(self)
 
-    def ended(self) -> None:
+    def end(self) -> None:
         """Others may have it now, or in a moment."""
         if not self.is_over:
             self.is_over = True

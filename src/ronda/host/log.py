@@ -89,7 +89,7 @@ class _Cursor:
         self.call: OnNews | None = None
 
 
-class _Kept:
+class _PreviewStore:
     """Previews by the fact they came after. What is dropped is only counted."""
 
     __slots__ = ("after", "bytes", "dropped", "ended", "upto")
@@ -130,7 +130,7 @@ class Log:
         self.is_over = False
         self.is_broken = False
         self._since: list[Preview] = []  # after the last fact
-        self._kept = _Kept()  # after the facts before it
+        self._kept = _PreviewStore()  # after the facts before it
         self._open_bytes = 0  # of the round under way
         self._logs = logs
         self._cursors: list[_Cursor] = []
@@ -144,7 +144,7 @@ class Log:
         assert type(start) is RunStarted
         log = cls(start)
         log.facts = cast("list[Fact]", list(facts))
-        log._kept = _Kept(previews)
+        log._kept = _PreviewStore(previews)
         log.is_over = True
         return log
 
@@ -209,7 +209,7 @@ class Log:
         if not self.is_over:
             self.is_over, self.is_broken = True, is_broken
             if self._logs is not None:
-                self._logs.closed(self, self._kept, self._open_bytes)
+                self._logs.close_log(self, self._kept, self._open_bytes)
                 self._logs = None
         self._tell()
         self._make_room()
@@ -389,9 +389,9 @@ class Logs:
         self.keep_bytes = KEPT_BYTES if keep_bytes is None else keep_bytes
         self._keep_seconds = keep_seconds
         self._now = now
-        self._live: dict[str, _Kept] = {}
-        self._over: dict[str, _Kept] = {}  # the oldest first
-        self._lasting: dict[str, _Kept] = {}  # those that outlived their connections, likewise
+        self._live: dict[str, _PreviewStore] = {}
+        self._over: dict[str, _PreviewStore] = {}  # the oldest first
+        self._lasting: dict[str, _PreviewStore] = {}  # those that outlived their connections, likewise
 
     def open(self, start: RunStarted) -> Log:
         log = Log(start, self)
@@ -425,7 +425,7 @@ class Logs:
         self.size -= largest.drop()
         return True
 
-    def closed(self, log: Log, kept: _Kept, left: int) -> None:
+    def close_log(self, log: Log, kept: _PreviewStore, left: int) -> None:
         """This log is over; of so many bytes of it nothing is kept."""
         start = log.facts[0]
         assert type(start) is RunStarted

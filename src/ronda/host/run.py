@@ -24,11 +24,11 @@ from ronda.drive import (
     Message,
     OpenLongResults,
     Provider,
+    StopReason,
     Summarize,
     Tool,
     ToolContext,
     ToolOutput,
-    WhyStopped,
 )
 from ronda.drive.driver import Driver
 from ronda.errors import BadRequest
@@ -194,7 +194,7 @@ class LiveRun(Driven):
     scratch: dict[str, Any] | None = None  # what a provider has written down for the run before it in its session
     before_end: BeforeEnd | None = None  # what is to be kept with its end, or not at all
     _end: Sequence[Event] | None = None  # what is shown once it is kept
-    _why: WhyStopped = "cancelled"  # if it is stopped
+    _why: StopReason = "cancelled"  # if it is stopped
 
     def __init__(
         self,
@@ -225,7 +225,7 @@ class LiveRun(Driven):
     def add_tap(self, tap: Tap) -> None:
         self._taps = (*self._taps, tap)
 
-    def happened(self, events: Sequence[Event], previews: Mapping[int, Sequence[Preview]] | None = None) -> None:
+    def replay(self, events: Sequence[Event], previews: Mapping[int, Sequence[Preview]] | None = None) -> None:
         """What happened before somebody else drives it on: its facts, from RunStarted on, and what was shown after some."""
         self.facts = len(events)
         self.goes_on = True
@@ -409,7 +409,7 @@ class LiveRun(Driven):
         self._why = "let go" if self.run.outlives else "interrupted"
         self.cancel()
 
-    def _why_stopped(self) -> WhyStopped:
+    def _why_stopped(self) -> StopReason:
         return self._why if self.parent is None else self.parent._why_stopped()
 
     def _close(self) -> None:

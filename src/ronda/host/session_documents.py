@@ -108,7 +108,7 @@ async def put(host: SessionHost, key: Key, document: SessionDocument, workspaces
     async with _exclusive(host, key, "reject"):
         if workspaces is not None:
             await workspaces.write(*key, document.files)
-        await host.store.replace(*key, node, _written(document.labels), host.now())
+        await host.store.replace(*key, node, _write_labels(document.labels), host.now())
 
 
 async def change(
@@ -120,7 +120,7 @@ async def change(
     new = msgspec.structs.replace(old, **{name: getattr(labels, name) for name in given})
     head = None if branch is None else _branch_number(branch)
     async with _exclusive(host, key, "reject"):
-        if not await host.store.change(*key, host.now(), head=head, labels=_written(new)):
+        if not await host.store.change(*key, host.now(), head=head, labels=_write_labels(new)):
             raise NotFound(
                 f"the session '{row.name}' has no branch '{(branch or '')[:40]}'",
                 param="branch",
@@ -186,7 +186,7 @@ async def _up_to_round(host: SessionHost, key: Key, row: SessionRow, run: str, r
     return turns[: end + 1] if end < len(turns) and type(turns[end]) is ToolTurn else turns[:end]
 
 
-def _written(labels: Labels) -> Raw:
+def _write_labels(labels: Labels) -> Raw:
     return Raw(encode(labels))
 
 

@@ -97,7 +97,7 @@ class Visit:
         await self._sessions.leave(self)
 
 
-class _Known(Struct, frozen=True):
+class _KnownSession(Struct, frozen=True):
     """A session as it was when it was used last."""
 
     created: float
@@ -131,7 +131,7 @@ class SessionHost:
         self._bounds = bounds
         self._clock = clock
         self._visits: dict[str, Visit] = {}  # by the runs that are under way in them
-        self._known: OrderedDict[Key, _Known] = OrderedDict()
+        self._known: OrderedDict[Key, _KnownSession] = OrderedDict()
         self._known_bytes = 0
         self._scratches: dict[Key, tuple[object, dict[str, Any]]] = {}
         self._next_prune = clock()
@@ -215,7 +215,7 @@ class SessionHost:
             self._known.move_to_end(key)
             return known.history
         history = await self.read(key, row.head, row.size)
-        self._remember(key, _Known(row.created, row.head, row.size, history))
+        self._remember(key, _KnownSession(row.created, row.head, row.size, history))
         return history
 
     def scratch(self, key: Key, provider: object) -> dict[str, Any]:
@@ -235,7 +235,7 @@ class SessionHost:
         path = await self.store.path(*key, node)
         return history_of(path) if size <= LIGHT_BYTES else await aside(history_of, path)
 
-    def _remember(self, key: Key, known: _Known) -> None:
+    def _remember(self, key: Key, known: _KnownSession) -> None:
         before = self._known.pop(key, None)
         self._known_bytes += known.size - (0 if before is None else before.size)
         self._known[key] = known
@@ -278,11 +278,11 @@ class SessionHost:
         lease = None if hold is None else hold.lease
         number, is_head = await self.store.add(*key, node, now, stood_at=stood_at, release=lease)
         if hold is not None:  # it ends with what its last run added
-            hold.ended()
+            hold.end()
         known = self._known.get(key)
         if is_head and known is not None and known.is_before(place):
-            history = known.history.extended(number, place.upto, (*asked, *generated), len(asked))
-            self._remember(key, _Known(known.created, number, known.size + len(node.turns), history))
+            history = known.history.extend(number, place.upto, (*asked, *generated), len(asked))
+            self._remember(key, _KnownSession(known.created, number, known.size + len(node.turns), history))
         if now >= self._next_prune:
             self._next_prune = now + PRUNE_SECONDS
             self.leases.do_later(self.store.prune(self._bounds, now))

@@ -104,7 +104,7 @@ class Journal(Protocol):
         """Two numbers, for whoever looks often: the first changes when a fact is added to the run, the second when previews
         are."""
 
-    async def changed(self, run: str) -> None:
+    async def wait_for_change(self, run: str) -> None:
         """Return when the run may have grown: as soon as another process says so, where they can; else after a moment."""
 
     async def resume(self, run: str) -> list[Event]:
@@ -117,10 +117,10 @@ class Journal(Protocol):
         """The run, which is driven here, waits for the caller's results of these calls. Kept with its events; the newest run
         wins."""
 
-    async def waiting(self, owner: str, call_id: str) -> str | None:
+    async def run_of_call(self, owner: str, call_id: str) -> str | None:
         """The run of this owner that handed out the call, if any."""
 
-    async def unfinished(self) -> list[UnfinishedRun]:
+    async def unfinished_runs(self) -> list[UnfinishedRun]:
         """Runs without an end that nobody drives: what a crash cut off, and what was released before its end."""
 
     async def list_runs(self, query: RunQuery) -> RunPage:

@@ -18,8 +18,8 @@ from msgspec import Struct
 from ronda.core.known_turns import KnownTurns
 from ronda.core.parts import Turn
 
-REMEMBERED: Final = 64  # conversations …
-LARGEST: Final = 128 << 10  # … of so many bytes at the most
+MAX_CHAINS: Final = 64  # conversations …
+MAX_CHAIN_BYTES: Final = 128 << 10  # … of so many bytes at the most
 _LOOKED_BACK: Final = 64  # turns that one run may have added
 
 _encode = msgspec.json.Encoder().encode
@@ -48,9 +48,9 @@ class Chains:
             hashes.append(hasher.digest())
             size += len(body)
         chain = Chain(turns, hasher, tuple(hashes) if begun is None else (*begun.hashes, *hashes), size)
-        if type(turns) is KnownTurns and size <= LARGEST:
+        if type(turns) is KnownTurns and size <= MAX_CHAIN_BYTES:
             self._by_last[id(turns[-1])] = chain  # which holds on to the turn: its id is nobody else's
-            if len(self._by_last) > REMEMBERED:
+            if len(self._by_last) > MAX_CHAINS:
                 self._by_last.popitem(last=False)
         return chain
 

@@ -86,7 +86,7 @@ class MemoryJournal:
         record = self._runs.get(run)
         return {} if record is None else {fact: previews.copy() for fact, previews in record.previews.items()}
 
-    async def changed(self, run: str) -> None:
+    async def wait_for_change(self, run: str) -> None:
         await asyncio.sleep(LOOKS_EVERY)
 
     async def extent(self, run: str) -> tuple[int, int]:
@@ -111,10 +111,10 @@ class MemoryJournal:
             self._calls[owner, call_id] = run
             record.calls.append((owner, call_id))
 
-    async def waiting(self, owner: str, call_id: str) -> str | None:
+    async def run_of_call(self, owner: str, call_id: str) -> str | None:
         return self._calls.get((owner, call_id))
 
-    async def unfinished(self) -> list[UnfinishedRun]:
+    async def unfinished_runs(self) -> list[UnfinishedRun]:
         found = []
         for name, record in self._runs.items():
             if not record.is_driven and not record.finished and type(start := record.events[0]) is RunStarted:

@@ -102,7 +102,7 @@ class PostgresJournal(BufferedJournal):
 
         return await self._database.read(look)
 
-    async def changed(self, run: str) -> None:
+    async def wait_for_change(self, run: str) -> None:
         await self._presence.news_of(run)
 
     async def resume(self, run: str) -> list[Event]:
@@ -132,7 +132,7 @@ class PostgresJournal(BufferedJournal):
         self._commits.forget_known()
         return is_gone
 
-    async def waiting(self, owner: str, call_id: str) -> str | None:
+    async def run_of_call(self, owner: str, call_id: str) -> str | None:
         await self._commits.flush()
         if not _is_text(owner + call_id):
             return None
@@ -140,7 +140,7 @@ class PostgresJournal(BufferedJournal):
         row = await self._database.read(lambda db: db.execute(question, (owner, call_id)).fetchone())
         return None if row is None else str(row[0])
 
-    async def unfinished(self) -> list[UnfinishedRun]:
+    async def unfinished_runs(self) -> list[UnfinishedRun]:
         await self._commits.flush()
         return await self._database.read(self._find_unfinished)
 
@@ -152,7 +152,7 @@ class PostgresJournal(BufferedJournal):
         found = find(db, self._database.place, run, self._me)
         return [] if found is None else found.events
 
-    async def abandoned(self) -> set[str]:
+    async def abandoned_runs(self) -> set[str]:
         """Runs that nobody drives, although they do not wait for people."""
         found = await self._database.read(lambda db: open_runs(db, self._me))
         return {name for name, is_waiting in found if not is_waiting and name not in self._buffers}
@@ -316,7 +316,7 @@ class _Commits:
                 break
             except MissingPart:
                 self._rows.forget()
-        self._rows.committed(batch)
+        self._rows.remember(batch)
         for portion in portions:
             name = portion.buffer.name
             if portion.events and portion.error is None and name not in written:

@@ -150,7 +150,7 @@ class BatchWriter:
             raise MissingPart from error
         return set() if written is None else {name for (name,) in written.fetchall()}
 
-    def committed(self, batch: Batch) -> None:
+    def remember(self, batch: Batch) -> None:
         if len(self._known) > KNOWN_HASHES:
             self._known.clear()
         self._known.update(batch.values)

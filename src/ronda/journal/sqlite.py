@@ -151,7 +151,7 @@ class SqliteJournal(BufferedJournal):
             return 0, 0
         return (0, 0) if row is None else (row[0], row[1])
 
-    async def changed(self, run: str) -> None:
+    async def wait_for_change(self, run: str) -> None:
         await asyncio.sleep(LOOKS_EVERY)
 
     @property
@@ -197,7 +197,7 @@ class SqliteJournal(BufferedJournal):
                     raise explain(self._path, error) from error
             await asyncio.sleep(RETRY_LOCKED)
 
-    async def waiting(self, owner: str, call_id: str) -> str | None:
+    async def run_of_call(self, owner: str, call_id: str) -> str | None:
         await self._commits.flush()
         self._lookups += 1
         if self._lookups % AT_ONCE == 0:
@@ -211,7 +211,7 @@ class SqliteJournal(BufferedJournal):
             return None
         return None if row is None else str(row[0])
 
-    async def unfinished(self) -> list[UnfinishedRun]:
+    async def unfinished_runs(self) -> list[UnfinishedRun]:
         await self._commits.flush()
         return await self._upkeep.aside(self._find_unfinished)
 

@@ -27,7 +27,7 @@ from ronda.journal.previews import write_previews
 from ronda.journal.sqlite_upkeep import Upkeep
 from ronda.journal.sqlite_writer import LARGE_VALUE, RowWriter
 from ronda.store import StoreError
-from ronda.store.sqlite import MEMORY, MOVED, explain, is_busy
+from ronda.store.sqlite import FILE_MOVED, MEMORY, explain, is_busy
 
 PERIOD = 0.01  # seconds; events that no barrier waits for are written when the second of them is over
 RETRY_LOCKED = 0.02  # seconds between tries while another process holds the lock
@@ -237,7 +237,7 @@ class Commits:
         now = time.monotonic()
         if now - self._looked_at >= LOOK_EVERY:
             if _place(self._path) != self._place:
-                raise StoreError(self._path, MOVED)
+                raise StoreError(self._path, FILE_MOVED)
             self._looked_at = now
 
     def _write(self, portions: list[Portion]) -> Portion | None:

@@ -35,7 +35,7 @@ def prune(
         forgotten += _forget_all(db, _ended_before(db, now - max_age), is_driven, lambda: True)
     if max_bytes is not None and _bytes(db) > max_bytes:
         enough = max_bytes * ROOM
-        forgotten += _forget_all(db, _finished(db), is_driven, lambda: _bytes(db) > enough)
+        forgotten += _forget_all(db, _finished_runs(db), is_driven, lambda: _bytes(db) > enough)
     if forgotten:
         _shrink(db)
     return forgotten
@@ -89,7 +89,7 @@ def _ended_before(db: sqlite3.Connection, then: float) -> Iterator[_Candidate]:
             yield _Candidate(id, ended)
 
 
-def _finished(db: sqlite3.Connection) -> Iterator[_Candidate]:
+def _finished_runs(db: sqlite3.Connection) -> Iterator[_Candidate]:
     for id, _, ended in _all_but_last(db):
         if ended is not None:
             yield _Candidate(id, ended)

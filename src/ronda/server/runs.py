@@ -40,7 +40,7 @@ from ronda.wire.call_ids import handed_out
 
 log = logging.getLogger("ronda.server")
 
-LEFT = "the server ended, or broke down, while this was under way"
+BROKEN_OFF = "the server ended, or broke down, while this was under way"
 
 
 def _hand_out(run: Run, journal: Journal, batch: Sequence[Event]) -> None:
@@ -129,7 +129,7 @@ class Runs:
         journal.append(run.id, [started], run.size)
         return self._live(run, provider, tools, journal, waits)
 
-    def reopened(
+    def reopen(
         self,
         run: Run,
         provider: Provider,
@@ -141,7 +141,7 @@ class Runs:
     ) -> LiveRun:
         """A run that goes on; `events` are all of it, and journaled, and `previews` what was shown after some of them."""
         live = self._live(run, provider, tools, self.journal, waits)
-        live.happened(events, previews)
+        live.replay(events, previews)
         return live
 
     def _live(self, run: Run, provider: Provider, tools: Mapping[str, Tool], journal: Journal, waits: bool) -> LiveRun:
@@ -207,7 +207,7 @@ class Runs:
             return events
         run = rebuild(events)
         last = max([getattr(event, "at", 0.0) for event in events])
-        return [*events, *run.recover(), RunFinished("interrupted", message=LEFT, at=last)]
+        return [*events, *run.recover(), RunFinished("interrupted", message=BROKEN_OFF, at=last)]
 
     async def follow(self, events: list[Event], after: Position | None = START) -> tuple[Run, Follower]:
         """Everything that happens in a run after a position, and the run that comes to its end with it; `events` are what the

@@ -67,7 +67,7 @@ class SqlQueue:
             db.execute(
                 "UPDATE queued_run SET worker = ?, until = ?, claims = claims + 1 WHERE run = ?", (worker, until, run)
             )
-            return _claimed(db.execute(f"{_CLAIMED} WHERE run = ?", (run,)).fetchone())
+            return _claimed_run(db.execute(f"{_SELECT_CLAIM} WHERE run = ?", (run,)).fetchone())
 
         # Looking is nearly always all there is to do, and keeps nobody from writing.
         if not self._tables.is_there or (self._was_empty and await self._tables.read(find) is None):
@@ -88,7 +88,7 @@ class SqlQueue:
     async def renew(self, worker: str, until: float) -> list[ClaimedRun]:
         def renew(db: Sql) -> list[ClaimedRun]:
             db.execute("UPDATE queued_run SET until = ? WHERE worker = ?", (until, worker))
-            return [_claimed(row) for row in db.execute(f"{_CLAIMED} WHERE worker = ? ORDER BY id", (worker,))]
+            return [_claimed_run(row) for row in db.execute(f"{_SELECT_CLAIM} WHERE worker = ? ORDER BY id", (worker,))]
 
         return await self._tables.write(renew, may_be_lost=True) if self._tables.is_there else []
 
@@ -116,9 +116,9 @@ class SqlQueue:
         return await self._tables.read(find_all) if self._tables.is_there else []
 
 
-_CLAIMED: Final = "SELECT run, claims, cancelled FROM queued_run"
+_SELECT_CLAIM: Final = "SELECT run, claims, cancelled FROM queued_run"
 
 
-def _claimed(row: tuple[str, int, int]) -> ClaimedRun:
+def _claimed_run(row: tuple[str, int, int]) -> ClaimedRun:
     run, claims, cancelled = row
     return ClaimedRun(run, claims, bool(cancelled))

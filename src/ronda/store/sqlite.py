@@ -24,7 +24,7 @@ from ronda.store import StoreError
 Migrations: TypeAlias = Sequence[Sequence[str]]
 
 MEMORY = ":memory:"
-MOVED = "the file was moved or deleted while it was open; put it back, or start the server again"
+FILE_MOVED = "the file was moved or deleted while it was open; put it back, or start the server again"
 
 
 def open_database(path: str, migrations: Migrations, *, kind: str, timeout: float = 5.0) -> sqlite3.Connection:
@@ -80,7 +80,7 @@ def checkpoint(db: sqlite3.Connection, path: str, *, shrink_above: int = 64 << 2
     try:
         size = os.path.getsize(f"{path}-wal")
     except OSError as error:
-        raise StoreError(path, MOVED) from error
+        raise StoreError(path, FILE_MOVED) from error
     if size > shrink_above:
         db.execute("PRAGMA busy_timeout = 100")
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

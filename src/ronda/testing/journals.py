@@ -107,8 +107,8 @@ class JournalContract(RunListContract):
         async with self.opened() as journal:
             assert await journal.read("a") == []
             assert await journal.resume("a") == []
-            assert await journal.waiting("", "call_1") is None
-            assert await journal.unfinished() == []
+            assert await journal.run_of_call("", "call_1") is None
+            assert await journal.unfinished_runs() == []
             await journal.barrier("a")
             journal.release("a")
             journal.append("a", [start("a")])  # nobody holds what is not there
@@ -235,7 +235,7 @@ class JournalContract(RunListContract):
             journal.append("finished", finish())
             journal.release("left")
             journal.release("finished")
-            assert await journal.unfinished() == [UnfinishedRun("left", 2, start("left"))]
+            assert await journal.unfinished_runs() == [UnfinishedRun("left", 2, start("left"))]
 
     # ---- the callers' calls ------------------------------------------------------------------------------------------
 
@@ -244,11 +244,11 @@ class JournalContract(RunListContract):
             for owner in ("ada", "bob", STRANGE):
                 journal.append(f"of {owner}", [start(f"of {owner}", owner=owner)])
                 journal.expect(owner, ["call_1", f"only {owner}"], f"of {owner}")
-            assert await journal.waiting("ada", "call_1") == "of ada"
-            assert await journal.waiting("bob", "call_1") == "of bob"
-            assert await journal.waiting(STRANGE, f"only {STRANGE}") == f"of {STRANGE}"
-            assert await journal.waiting("bob", "only ada") is None
-            assert await journal.waiting("eve", "call_1") is None
+            assert await journal.run_of_call("ada", "call_1") == "of ada"
+            assert await journal.run_of_call("bob", "call_1") == "of bob"
+            assert await journal.run_of_call(STRANGE, f"only {STRANGE}") == f"of {STRANGE}"
+            assert await journal.run_of_call("bob", "only ada") is None
+            assert await journal.run_of_call("eve", "call_1") is None
 
     async def test_18_of_two_runs_that_expect_a_call_the_newer_wins(self) -> None:
         async with self.opened() as journal:
@@ -256,7 +256,7 @@ class JournalContract(RunListContract):
                 journal.append(name, [start(name)])
                 journal.expect("ada", ["call_1"], name)
                 await journal.barrier(name)
-            assert await journal.waiting("ada", "call_1") == "b"
+            assert await journal.run_of_call("ada", "call_1") == "b"
 
     # ---- forgetting --------------------------------------------------------------------------------------------------
 
@@ -270,9 +270,9 @@ class JournalContract(RunListContract):
             assert await journal.forget("b")
             assert await journal.read("b") == []
             assert await journal.resume("b") == []
-            assert await journal.waiting("ada", "call of b") is None
+            assert await journal.run_of_call("ada", "call of b") is None
             assert _facts(await journal.read("a")) == [start("a", long), *finish()]
-            assert await journal.waiting("ada", "call of a") == "a"
+            assert await journal.run_of_call("ada", "call of a") == "a"
             journal.append("b", [start("b", long)])  # its name is free again, and what it shared can be said anew
             await journal.barrier("b")
             assert _facts(await journal.read("b")) == [start("b", long)]
@@ -288,7 +288,7 @@ class JournalContract(RunListContract):
             journal.release("a")
             assert await journal.forget("a")
             assert not await journal.forget("a")
-            assert await journal.unfinished() == []
+            assert await journal.unfinished_runs() == []
 
     async def test_29_a_file_that_runs_share_is_there_for_as_long_as_one_of_them(self) -> None:
         async with self.opened() as journal:
@@ -355,8 +355,8 @@ class DurableJournalContract(JournalContract):
             journal.release("a")
         async with self.opened() as journal:
             assert _facts(await journal.read("a")) == every_fact("a")
-            assert await journal.waiting("ada", "call_1") == "a"
-            assert await journal.unfinished() == []
+            assert await journal.run_of_call("ada", "call_1") == "a"
+            assert await journal.unfinished_runs() == []
 
     async def test_22_closing_keeps_what_no_barrier_has_waited_for(self) -> None:
         async with self.opened() as journal:
@@ -364,15 +364,15 @@ class DurableJournalContract(JournalContract):
             journal.expect("ada", ["call_1"], "a")
         async with self.opened() as journal:
             assert _facts(await journal.read("a")) == [start("a")]
-            assert await journal.waiting("ada", "call_1") == "a"
+            assert await journal.run_of_call("ada", "call_1") == "a"
 
     async def test_23_a_run_that_was_cut_off_is_found_and_goes_on(self) -> None:
         async with self.opened() as journal:
             journal.append("a", [start("a"), ModelStarted(0)])
         async with self.opened() as journal:
-            assert await journal.unfinished() == [UnfinishedRun("a", 2, start("a"))]
+            assert await journal.unfinished_runs() == [UnfinishedRun("a", 2, start("a"))]
             assert _facts(await journal.resume("a")) == [start("a"), ModelStarted(0)]
-            assert await journal.unfinished() == []
+            assert await journal.unfinished_runs() == []
             journal.append("a", finish())
             await journal.barrier("a")
             assert _facts(await journal.read("a")) == [start("a"), ModelStarted(0), *finish()]
@@ -383,18 +383,18 @@ class DurableJournalContract(JournalContract):
             one.expect("ada", ["call_1"], "a")
             await one.barrier("a")
             assert _facts(await other.read("a")) == [start("a")]
-            assert await other.waiting("ada", "call_1") == "a"
+            assert await other.run_of_call("ada", "call_1") == "a"
 
     async def test_25_a_run_that_one_drives_is_not_for_another(self) -> None:
         async with self.opened() as one, self.opened() as other:
             one.append("a", [start("a")])
             await one.barrier("a")
-            assert await other.unfinished() == []
+            assert await other.unfinished_runs() == []
             with raises(JournalConflict):
                 await other.resume("a")
             one.release("a")
             await one.barrier("a")
-            assert await other.unfinished() == [UnfinishedRun("a", 1, start("a"))]
+            assert await other.unfinished_runs() == [UnfinishedRun("a", 1, start("a"))]
             assert _facts(await other.resume("a")) == [start("a")]
             with raises(JournalConflict):
                 await one.resume("a")

@@ -83,16 +83,16 @@ class RunListContract(ABC):
             for _ in range(2):  # the second time it was only looked at
                 journal.release("a", waiting=True)
                 assert [one.state for one in (await journal.list_runs(RunQuery("ann"))).runs] == ["waiting"]
-                assert await journal.unfinished() == [UnfinishedRun("a", 1, _start("a"), is_waiting=True)]
+                assert await journal.unfinished_runs() == [UnfinishedRun("a", 1, _start("a"), is_waiting=True)]
                 await journal.resume("a")
                 journal.release("a")
-                assert await journal.unfinished() == [UnfinishedRun("a", 1, _start("a"), is_waiting=True)]
+                assert await journal.unfinished_runs() == [UnfinishedRun("a", 1, _start("a"), is_waiting=True)]
                 await journal.resume("a")
             journal.append("a", [Warned("on it goes")])
             assert [one.state for one in (await journal.list_runs(RunQuery("ann"))).runs] == ["running"]
             journal.release("a")
             assert [one.state for one in (await journal.list_runs(RunQuery("ann"))).runs] == ["running"]
-            assert await journal.unfinished() == [UnfinishedRun("a", 2, _start("a"))]
+            assert await journal.unfinished_runs() == [UnfinishedRun("a", 2, _start("a"))]
             await journal.resume("a")
             journal.release("a", waiting=True)
             await journal.resume("a")
@@ -144,4 +144,4 @@ class RunListContract(ABC):
             journal.append("a", [Warned("on it goes")])
             journal.release("b")  # without a word about it
             assert _names(await journal.list_runs(RunQuery("ann", state="waiting"))) == ["b"]
-            assert await journal.unfinished() == [UnfinishedRun("b", 1, _start("b"), is_waiting=True)]
+            assert await journal.unfinished_runs() == [UnfinishedRun("b", 1, _start("b"), is_waiting=True)]

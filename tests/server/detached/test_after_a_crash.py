@@ -17,7 +17,7 @@ from ronda import tool
 from ronda.core.events import ModelFinished, ModelStarted, RunFinished, RunStarted, ToolStarted
 from ronda.core.parts import AssistantTurn, ToolCall
 from ronda.journal.sqlite import SqliteJournal
-from ronda.server.runs import LEFT
+from ronda.server.runs import BROKEN_OFF
 from ronda.store import StoreError
 from ronda.store.conversations import RunRow
 from ronda.testing import ScriptedModel, calls, says
@@ -67,7 +67,7 @@ async def test_a_response_that_a_crash_cut_off_has_failed_and_says_so(door: Door
     schemas().check(found, "ResponseResource")
     assert (found["status"], found["error"]) == (
         "failed",
-        {"type": "server_error", "code": "server_error", "message": LEFT},
+        {"type": "server_error", "code": "server_error", "message": BROKEN_OFF},
     )
     assert again == found
     assert (streamed[-1]["type"], streamed[-1]["response"]["status"]) == ("response.failed", "failed")

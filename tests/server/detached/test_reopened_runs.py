@@ -244,11 +244,11 @@ class Locked(Remembering):
 
     is_locked = True
 
-    async def unfinished(self) -> list[UnfinishedRun]:
+    async def unfinished_runs(self) -> list[UnfinishedRun]:
         if self.is_locked:
             self.is_locked = False
             raise RondaError("the database is locked")
-        return await super().unfinished()
+        return await super().unfinished_runs()
 
 
 async def test_a_journal_that_cannot_be_read_at_the_start_is_read_a_little_later(

@@ -12,7 +12,7 @@ from tests.server.restarts import TOOLS, Folder, Upstream, call, until
 from tests.timeouts import TIMEOUT
 
 from ronda.core.calls import OUTCOME_UNKNOWN
-from ronda.server.runs import LEFT
+from ronda.server.runs import BROKEN_OFF
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
@@ -84,7 +84,7 @@ def test_a_run_that_does_not_outlive_its_process_is_told_to_be_interrupted(tmp_p
     with folder.serving() as second:
         response = second.ended("resp_stays123")
 
-    assert (response["status"], response["error"]["message"]) == ("failed", LEFT)
+    assert (response["status"], response["error"]["message"]) == ("failed", BROKEN_OFF)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

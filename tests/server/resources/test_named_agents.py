@@ -14,7 +14,7 @@ from tests.server.labelled_tools import labelled_tools
 from tests.server.restarts import Folder, call
 
 from ronda import tool
-from ronda.agent.long_answer import MAX_ANSWER, SHOWN
+from ronda.agent.long_answer import MAX_ANSWER, SHOWN_CHARS
 from ronda.core.events import Asked, RunStarted, ToolFinished, ToolStarted
 from ronda.core.parts import user
 from ronda.server.resources.agent_files import AgentFiles
@@ -221,9 +221,9 @@ async def test_a_long_answer_becomes_a_file(door: Door, tmp_path: Path, which: s
     [finished] = [event for event in events if event["type"] == "tool_finished"]
     assert (finished["offers"], finished["result"]["whole"]) == (["mistralrs_read_file"], id)
     assert content == answer
-    assert record["result_content"].startswith(answer[:SHOWN])
+    assert record["result_content"].startswith(answer[:SHOWN_CHARS])
     assert f"id {id}" in record["result_content"]
-    assert len(record["result_content"]) < SHOWN + 200
+    assert len(record["result_content"]) < SHOWN_CHARS + 200
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])

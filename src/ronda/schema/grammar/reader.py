@@ -69,7 +69,7 @@ class _Place(Struct, frozen=True):
 
     # What stands in it, where it is what it should be.
 
-    def listed(self, keyword: str) -> list[Any]:
+    def list_of(self, keyword: str) -> list[Any]:
         found = self.node.get(keyword)
         return found if isinstance(found, list) else []
 
@@ -214,7 +214,7 @@ class SchemaReader:
         )
         rest = self._sub(place, place.node.get("additionalProperties", True), "additionalProperties")
         declared = place.members("properties")
-        required = dict.fromkeys(name for name in place.listed("required") if isinstance(name, str))
+        required = dict.fromkeys(name for name in place.list_of("required") if isinstance(name, str))
         properties: list[Property] = []
         for name in dict.fromkeys([*declared, *required]):
             matching = [value for pattern, value in patterns if search(pattern, name)]
@@ -238,13 +238,13 @@ class SchemaReader:
         return shape
 
     def _all_of(self, place: _Place, shape: Shape) -> Shape:
-        for n, sub in enumerate(place.listed("allOf")):
+        for n, sub in enumerate(place.list_of("allOf")):
             shape = self._merge(shape, self._sub(place, sub, "allOf", n))
         return shape
 
     def _any_of(self, place: _Place, shape: Shape) -> Shape:
         for keyword in ("anyOf", "oneOf"):
-            if options := place.listed(keyword):
+            if options := place.list_of(keyword):
                 shape = self._merge(shape, self._options(place, keyword, options))
         return shape
 

@@ -116,7 +116,7 @@ def _not_there(message: str) -> Json:
 
 async def find_question(server: Server, id: str, owner: str) -> str | None:
     """The run that asks, or has asked."""
-    return await server.runs.journal.waiting(owner, id)
+    return await server.runs.journal.run_of_call(owner, id)
 
 
 async def answer_question(server: Server, id: str, owner: str, answer: Answered, *, waits: bool = False) -> LiveRun:

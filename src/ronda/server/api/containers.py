@@ -43,10 +43,10 @@ async def create(server: Server, incoming: Incoming) -> ASGIApp:
     made = await server.containers.create(owner, wish.name, skills, wish.minutes, wish.limits)
     for id in wish.file_ids:
         await server.containers.copy(owner, made.session, id)
-    return Json(encode(_shown(server, made)))
+    return Json(encode(_container_object(server, made)))
 
 
-def _shown(server: Server, container: StoredContainer) -> dict[str, Any]:
+def _container_object(server: Server, container: StoredContainer) -> dict[str, Any]:
     """With the limits that hold: the operator's, or what its client wants where that is less."""
     from ronda.tools.code.limits import limit_policy  # most servers run no code, and list no containers
 
@@ -70,12 +70,12 @@ async def list_containers(server: Server, incoming: Incoming) -> ASGIApp:
     found = await server.containers.of(incoming.owner)
     if names := incoming.query.get("name"):
         found = [one for one in found if one.name == names[-1]]
-    rows = [PageEntry(container_id(one.session), _shown(server, one)) for one in found]
+    rows = [PageEntry(container_id(one.session), _container_object(server, one)) for one in found]
     return Json(encode(write_page(rows, incoming.query)))
 
 
 async def get(server: Server, incoming: Incoming) -> ASGIApp:
-    return Json(encode(_shown(server, await server.containers.find(incoming.owner, incoming.places["id"]))))
+    return Json(encode(_container_object(server, await server.containers.find(incoming.owner, incoming.places["id"]))))
 
 
 async def delete(server: Server, incoming: Incoming) -> ASGIApp:

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 async def list_models(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
     tools = _tools(server)
     if server.agent_files is None:
-        return Json(_listed(server, shape, tools))
-    return Json(await aside(_listed, server, shape, tools))
+        return Json(_list_models(server, shape, tools))
+    return Json(await aside(_list_models, server, shape, tools))
 
 
-def _listed(server: Server, shape: FileShape, tools: dict[str, Any]) -> bytes:
+def _list_models(server: Server, shape: FileShape, tools: dict[str, Any]) -> bytes:
     """Every file is read, a third of a millisecond each: beside the loop, since a folder may have thousands."""
     broken = server.agent_files.problems() if server.agent_files is not None else {}
-    listed = [_described(name, shape, tools, is_broken=name in broken) for name in server.models.listed]
+    listed = [_model_object(name, shape, tools, is_broken=name in broken) for name in server.models.names]
     return encode(model_list(listed, shape))
 
 
@@ -36,7 +36,7 @@ def _listed(server: Server, shape: FileShape, tools: dict[str, Any]) -> bytes:
 async def get_model(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
     name = incoming.places["name"]
     await server.models.find(name, incoming.owner)
-    return Json(encode(_described(name, shape, _tools(server))))
+    return Json(encode(_model_object(name, shape, _tools(server))))
 
 
 async def health(server: Server, incoming: Incoming) -> ASGIApp:
@@ -47,7 +47,7 @@ async def list_mcp_servers(server: Server, incoming: Incoming) -> ASGIApp:
     return Json(encode({"servers": [] if server.mcp is None else server.mcp.here().status()}))
 
 
-def _described(name: str, shape: FileShape, tools: dict[str, Any], *, is_broken: bool = False) -> dict[str, Any]:
+def _model_object(name: str, shape: FileShape, tools: dict[str, Any], *, is_broken: bool = False) -> dict[str, Any]:
     return model_object(name, shape, {"status": "broken" if is_broken else "loaded", **tools})
 
 

@@ -18,7 +18,7 @@ from ronda.core.run import Run, rebuild
 from ronda.core.transcript import join_turns
 from ronda.errors import BadRequest, NotFound
 from ronda.server.detached.groups import group_of, new_names, open_group
-from ronda.server.detached.run_states import Queued, state_of
+from ronda.server.detached.run_states import QueuePlaces, state_of
 from ronda.server.exchange.opening import Job
 from ronda.server.http.incoming import Incoming, Json
 from ronda.wire.door_request import DoorRequest
@@ -45,9 +45,9 @@ async def _jobs(server: Server, incoming: Incoming, run_request: RunRequest, nam
     owner = incoming.owner
     turns, files, parent = run_request.turns, run_request.files, None
     if run_request.parent is not None:
-        before = await _ended(server, run_request.parent, owner)
+        before = await _ended_run(server, run_request.parent, owner)
         parent = (run_request.parent, len(before))
-        turns = _continued(before, turns)
+        turns = _join_turns(before, turns)
         if files is None:
             files = _files_of(before)
     request = DoorRequest(model="", turns=turns, parent=parent, background=True, lingers=math.inf)
@@ -74,7 +74,7 @@ async def _jobs(server: Server, incoming: Incoming, run_request: RunRequest, nam
     return [page_job(server, request, target, page, variant) for variant, target in enumerate(targets)]
 
 
-async def _ended(server: Server, run: str, owner: str) -> list[Event]:
+async def _ended_run(server: Server, run: str, owner: str) -> list[Event]:
     events = await server.runs.read(run, owner)
     if not events:
         raise NotFound(
@@ -87,7 +87,7 @@ async def _ended(server: Server, run: str, owner: str) -> list[Event]:
     return events
 
 
-def _continued(before: list[Event], new: tuple[Turn, ...]) -> tuple[Turn, ...]:
+def _join_turns(before: list[Event], new: tuple[Turn, ...]) -> tuple[Turn, ...]:
     """Instructions of the new request go before those of the run."""
     run = rebuild(before)
     first = tuple([turn for turn in new if type(turn) is SystemTurn])
@@ -116,7 +116,7 @@ def _summary(start: RunStarted) -> dict[str, object]:
     return write_summary(start.run, "queued", start.agent, start.session, start.at, None)
 
 
-def summary_of(run: Run, queued: Queued) -> dict[str, object]:
+def summary_of(run: Run, queued: QueuePlaces) -> dict[str, object]:
     start, end = run.start, run.ended
     ended = None if end is None else end.at
     return write_summary(start.run, state_of(run, queued), start.agent, start.session, start.at, ended)

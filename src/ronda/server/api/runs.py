@@ -34,7 +34,7 @@ from ronda.journal import RunQuery, RunState
 from ronda.server.api.approvals import Conflict, answer_question
 from ronda.server.api.run_start import summary_of
 from ronda.server.detached.groups import group_of, runs_of_group
-from ronda.server.detached.run_states import SHOWN_STATES, Queued, queued_among, queued_runs, shown_state, state_of
+from ronda.server.detached.run_states import SHOWN_STATES, QueuePlaces, queued_among, queued_runs, shown_state, state_of
 from ronda.server.doors.app_stream.page import builds_page
 from ronda.server.doors.responses.query import Query
 from ronda.server.exchange.follow import EventStream
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 _PAGE: Final = 20
 _LONGEST_PAGE: Final = 100
-_PREVIEWED: Final = frozenset({CallDelta, ModelStarted, ModelFinished, Checked, Asked, Answered})
+_PREVIEW_SOURCES: Final = frozenset({CallDelta, ModelStarted, ModelFinished, Checked, Asked, Answered})
 
 # For docs/compatibility.md: query parameters, and members of bodies.
 FIELDS: Final = {
@@ -110,7 +110,7 @@ async def list_runs(server: Server, incoming: Incoming) -> ASGIApp:
 
 
 async def get_run(server: Server, incoming: Incoming) -> ASGIApp:
-    events = await _found(server, incoming)
+    events = await _find_events(server, incoming)
     run = rebuild(events)
     return _run_object(run, len(events), events, await queued_among(server, incoming.owner, run))
 
@@ -118,7 +118,7 @@ async def get_run(server: Server, incoming: Incoming) -> ASGIApp:
 async def follow_run(server: Server, incoming: Incoming) -> ASGIApp:
     """What happened in a run after a position, and what will. A client that comes back says the last one it has seen; where
     nothing comes after that, 204 tells an EventSource not to come again."""
-    events = await _found(server, incoming)
+    events = await _find_events(server, incoming)
     after = _after(incoming)
     if after is not None and type(events[-1]) is RunFinished and after >= (len(events) - 1, 0):
         return NoContent()
@@ -140,7 +140,7 @@ async def get_cassette(server: Server, incoming: Incoming) -> ASGIApp:
     """A run as a file that can be played again."""
     from ronda.agent.export import export_run  # few ask for one
 
-    events = await _found(server, incoming)
+    events = await _find_events(server, incoming)
     previews = await server.runs.journal.previews(incoming.places["id"])
     cassette = await export_run(events, previews)
     return Whole(cassette, headers=[(b"content-type", b"application/jsonl")])
@@ -163,7 +163,7 @@ async def steer_run(server: Server, incoming: Incoming) -> ASGIApp:
 
 async def answer_run(server: Server, incoming: Incoming) -> ASGIApp:
     """Decide what a run waits for."""
-    events = await _found(server, incoming)
+    events = await _find_events(server, incoming)
     answer = replace(await incoming.read(server.config.max_body, _read_answer), by=incoming.owner)
     id = incoming.places["id"]
     start = events[0]
@@ -199,7 +199,7 @@ def _read_answer(body: bytes) -> Answered:
 
 async def _under_way(server: Server, incoming: Incoming) -> LiveRun:
     id = incoming.places["id"]
-    events = await _found(server, incoming)
+    events = await _find_events(server, incoming)
     if (live := server.runs.live.get(id)) is not None:
         return live
     if type(events[-1]) is RunFinished:
@@ -262,7 +262,7 @@ class Frames:
             self._fact, self._preview = self._fact + 1, 0
             if self._guarded and isinstance(event, ModelFinished | ModelInterrupted):
                 event = replace(event, turn=AssistantTurn((), event.turn.stop))
-        update = self._showing.take(event) if self._showing is not None and type(event) in _PREVIEWED else None
+        update = self._showing.take(event) if self._showing is not None and type(event) in _PREVIEW_SOURCES else None
         here = (self._fact, self._preview)
         if here <= self._seen:
             return b""
@@ -273,7 +273,7 @@ class Frames:
         return frame
 
 
-def _run_object(run: Run, facts: int, events: Iterable[Event], queued: Queued) -> Json:
+def _run_object(run: Run, facts: int, events: Iterable[Event], queued: QueuePlaces) -> Json:
     state = state_of(run, queued)
     members = {**write_run(run, state, facts, events), "group": group_of(run.start)}
     if builds_page(run.start):
@@ -294,7 +294,7 @@ def _after(incoming: Incoming) -> Position | None:
     return None if after is None else read_position(after, "after")
 
 
-async def _found(server: Server, incoming: Incoming) -> list[Event]:
+async def _find_events(server: Server, incoming: Incoming) -> list[Event]:
     id = incoming.places["id"]
     events = await server.runs.read(id, incoming.owner)
     if not events:

@@ -40,7 +40,7 @@ async def check_transcript(server: Server, incoming: Incoming) -> ASGIApp:
         raise NotHere(need)
     target = await _target(server, request, incoming.owner)
     heavy = is_heavy(request.turns)
-    return Json(await aside(_checked, target, request) if heavy else _checked(target, request))
+    return Json(await aside(_check_transcript, target, request) if heavy else _check_transcript(target, request))
 
 
 async def _target(server: Server, request: DoorRequest, owner: str) -> Target:
@@ -48,11 +48,11 @@ async def _target(server: Server, request: DoorRequest, owner: str) -> Target:
     if provider not in _BY_SPEC or not name:
         return await server.models.find(request.model, owner)
     # A spec means that model, also where the server answers to any name.
-    named = await server.models.named(request.model, owner)
+    named = await server.models.find_named(request.model, owner)
     return named or Target(name, request.model, open_provider(request.model, Where()))
 
 
-def _checked(target: Target, door_request: DoorRequest) -> bytes:
+def _check_transcript(target: Target, door_request: DoorRequest) -> bytes:
     turns = target.begin(door_request.turns)
     repaired = repair(turns)
     options = target.options_under(door_request.options)

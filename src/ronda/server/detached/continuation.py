@@ -38,7 +38,7 @@ _LOOKS_EVERY: Final = 0.5  # seconds, for what others decide …
 _LONGEST_LOOK: Final = 20.0  # … and for so long, before a plain answer says that it still waits
 
 # Runs, and how many facts of each were told before → a writer that can go on from there.
-MakeResumed: TypeAlias = Callable[[Sequence[Run], Sequence[int]], Writer]
+MakeWriterAgain: TypeAlias = Callable[[Sequence[Run], Sequence[int]], Writer]
 
 
 class Choice(Struct):
@@ -80,7 +80,7 @@ async def resume_answer(
     decisions: Sequence[Decision],
     stream: bool,
     is_of_door: Callable[[Run], bool],
-    make_writer: MakeResumed,
+    make_writer: MakeWriterAgain,
     write_error: ErrorWriter,
 ) -> ASGIApp:
     owner = incoming.owner
@@ -208,7 +208,7 @@ async def _until_over(follower: Follower) -> None:
 
 
 async def _stream(
-    server: Server, choices: Sequence[Choice], make_writer: MakeResumed, headers: Sequence[Header]
+    server: Server, choices: Sequence[Choice], make_writer: MakeWriterAgain, headers: Sequence[Header]
 ) -> ASGIApp:
     followed: list[tuple[Run, Follower]] = []
     for choice in choices:
@@ -230,7 +230,7 @@ async def _stream(
 
 
 def _plain(
-    choices: Sequence[Choice], make_writer: MakeResumed, write_error: ErrorWriter, headers: Sequence[Header]
+    choices: Sequence[Choice], make_writer: MakeWriterAgain, write_error: ErrorWriter, headers: Sequence[Header]
 ) -> ASGIApp:
     runs = [rebuild(choice.events) for choice in choices]
     writer = make_writer(runs, [choice.since for choice in choices])

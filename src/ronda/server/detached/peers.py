@@ -21,9 +21,9 @@ from ronda.errors import RondaError
 from ronda.server.exchange.follow import Watch
 from ronda.server.http.incoming import Header, Incoming
 
-FORWARDED: Final = b"x-ronda-forwarded"  # so that no request goes round in circles
+FORWARDED_HEADER: Final = b"x-ronda-forwarded"  # so that no request goes round in circles
 _OF_THE_CONNECTION: Final = frozenset(
-    [b"connection", b"keep-alive", b"transfer-encoding", b"content-length", b"upgrade", b"expect", FORWARDED]
+    [b"connection", b"keep-alive", b"transfer-encoding", b"content-length", b"upgrade", b"expect", FORWARDED_HEADER]
 )
 _HEAD_BYTES: Final = 64 * 1024
 _LONGEST_ADDRESS: Final = 100  # bytes; of a socket's address systems take 104 and 108
@@ -68,14 +68,14 @@ class Peers:
 
     async def answer(self, incoming: Incoming, run: str, most: int) -> ASGIApp | None:
         """What the process that drives a run says to a request; None if nobody else drives it."""
-        if FORWARDED in incoming.headers or (process := await self._journal.driver_of(run)) is None:
+        if FORWARDED_HEADER in incoming.headers or (process := await self._journal.driver_of(run)) is None:
             return None
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 reader, writer = await asyncio.open_unix_connection(self._address(process), limit=_HEAD_BYTES)
         except (OSError, TimeoutError):
             return None
-        forwarded = _Forwarded(incoming, reader, writer)
+        forwarded = _ForwardedRequest(incoming, reader, writer)
         try:
             await forwarded.ask(most)
         except (OSError, EOFError, ValueError) as error:  # it has just ended
@@ -108,7 +108,7 @@ class JustEnded(RondaError):
     status_hint = 503
 
 
-class _Forwarded:
+class _ForwardedRequest:
     """A request that another process answers."""
 
     def __init__(self, incoming: Incoming, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -124,7 +124,7 @@ class _Forwarded:
         body = b"" if incoming.method in ("GET", "HEAD") else await incoming.body(most)
         lines = [b"%b %b HTTP/1.1" % (incoming.method.encode(), incoming.target)]
         lines += [b"%b: %b" % header for header in incoming.headers.items() if header[0] not in _OF_THE_CONNECTION]
-        lines += [b"content-length: %d" % len(body), b"connection: close", FORWARDED + b": 1"]
+        lines += [b"content-length: %d" % len(body), b"connection: close", FORWARDED_HEADER + b": 1"]
         self._writer.write(b"\r\n".join(lines) + b"\r\n\r\n" + body)
         await self._writer.drain()
         head = (await self._reader.readuntil(b"\r\n\r\n")).split(b"\r\n")

@@ -29,8 +29,8 @@ from ronda.host.recovery import seconds_left
 from ronda.host.run import LiveRun
 from ronda.journal import JournalConflict
 from ronda.server.doors.app_stream.page import builds_page
-from ronda.server.resources.toolbox import DECLARED
-from ronda.server.runs import LEFT
+from ronda.server.resources.toolbox import DECLARED_KINDS
+from ronda.server.runs import BROKEN_OFF
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -53,7 +53,7 @@ async def recover_runs(server: Server, pause: float = 1.0) -> None:
 
 async def recover_all(server: Server) -> None:
     """Everything that nobody drives, once."""
-    unfinished = await server.runs.journal.unfinished()  # parents come before their children
+    unfinished = await server.runs.journal.unfinished_runs()  # parents come before their children
     queued = {entry.run for entry in await server.catalog.queue.list(server.clock())}  # whoever claims one drives it
     for left in unfinished:
         if left.run not in queued and (not left.start.call or await _is_orphan(server, left.start)):
@@ -98,7 +98,7 @@ async def take_up(server: Server, id: str, *, was_driven: bool = True) -> LiveRu
     previews = await journal.previews(id)
     facts: list[Fact] = run.recover(previews.get(len(events) - 1, ()))
     if not run.outlives or run.start.call:
-        await _end(server, run, [*facts, RunFinished("interrupted", message=LEFT, at=time.time())])
+        await _end(server, run, [*facts, RunFinished("interrupted", message=BROKEN_OFF, at=time.time())])
         return None
     if not run.is_waiting and (was_driven or len(events) > 1):
         recovered = Recovered(time.time())
@@ -112,7 +112,7 @@ async def take_up(server: Server, id: str, *, was_driven: bool = True) -> LiveRu
     if facts:
         journal.append(id, facts)
     await server.runs.sessions.resume(run)
-    return server.runs.reopened(run, provider, tools, [*events, *facts], previews)
+    return server.runs.reopen(run, provider, tools, [*events, *facts], previews)
 
 
 def expire_later(server: Server, run: Run) -> None:
@@ -152,7 +152,7 @@ async def answer_waiting(server: Server, id: str, answer: Answered, *, waits: bo
     except BaseException:
         journal.release(id, waiting=run.is_waiting)
         raise
-    live = server.runs.reopened(run, provider, tools, events, await journal.previews(id), waits=waits)
+    live = server.runs.reopen(run, provider, tools, events, await journal.previews(id), waits=waits)
     live.send(answer)
     await server.runs.sessions.resume(run)
     live.start(partial(report_broken, server))
@@ -183,7 +183,7 @@ async def reopen(
         files, path = server.agent_files, Path(start.file.path)
         prompty = kept_file(start.file, None if files is None else files.environment(path))
         agent, tools = await reopen_file(job_of(prompty, start), server.toolbox.lent_to(start.owner))
-        declared = {spec.name for spec in start.plan.tools if spec.kind in DECLARED}
+        declared = {spec.name for spec in start.plan.tools if spec.kind in DECLARED_KINDS}
         return agent.provider, {**own, **{name: tool for name, tool in tools.items() if name not in declared}}
     name = start.agent or "default"
     if start.version:  # the one that it began with, whatever it was called then

@@ -21,7 +21,7 @@ from msgspec import Struct
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ronda.errors import RondaError
-from ronda.server.detached.peers import FORWARDED, JustEnded
+from ronda.server.detached.peers import FORWARDED_HEADER, JustEnded
 from ronda.server.detached.recovery import recover_all, recover_left
 from ronda.server.http.incoming import Header, Incoming
 from ronda.store.postgres import Database
@@ -90,12 +90,12 @@ class Replicas:
 
     async def answer(self, incoming: Incoming, run: str, most: int) -> ASGIApp | None:
         """What the process that drives a run says to a request; None if nobody else drives it, or nobody else need be asked."""
-        if incoming.method in ("GET", "HEAD") or FORWARDED in incoming.headers:
+        if incoming.method in ("GET", "HEAD") or FORWARDED_HEADER in incoming.headers:
             return None
         if (driver := await self._journal.driver_of(run)) is None:
             return None
         body = await incoming.body(most)
-        headers = [*incoming.headers.items(), (FORWARDED, b"1")]
+        headers = [*incoming.headers.items(), (FORWARDED_HEADER, b"1")]
         letter = Letter(incoming.method, incoming.target, headers, body)
         return await self._answer_of(int(driver), msgspec.msgpack.encode(letter))
 
@@ -110,7 +110,7 @@ class Replicas:
         news = loop.create_task(self._presence.news_of(_name(id)))
         try:
             await self._presence.tell({"letters": [driver]})
-            while (answer := await self._database.read(lambda db: _answered(db, id))) is None:
+            while (answer := await self._database.read(lambda db: _find_answer(db, id))) is None:
                 if loop.time() >= until or not await self._presence.is_there(driver):
                     raise JustEnded("the process that drove this run has just ended; ask again in a moment")
                 await asyncio.wait([news])
@@ -179,7 +179,7 @@ class Replicas:
             await asyncio.sleep(LOOKS_EVERY)
 
     async def _abandoned(self) -> set[str]:
-        found = await self._journal.abandoned()
+        found = await self._journal.abandoned_runs()
         if found:
             queued = {entry.run for entry in await self._server.catalog.queue.list(self._server.clock())}
             found = found - queued - self._server.runs.live.keys()
@@ -190,7 +190,7 @@ def _name(id: int) -> str:
     return f"letter {id}"
 
 
-def _answered(db: Sql, id: int) -> bytes | None:
+def _find_answer(db: Sql, id: int) -> bytes | None:
     row = db.execute("SELECT answer FROM letter WHERE id = ?", (id,)).fetchone()
     return None if row is None else row[0]
 

@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 ShownState: TypeAlias = RunState | Literal["queued"]
 SHOWN_STATES: Final[tuple[ShownState, ...]] = ("queued", *get_args(RunState))
 
-Queued: TypeAlias = Mapping[str, int]  # runs that nobody has begun to drive, and how many wait before each
+QueuePlaces: TypeAlias = Mapping[str, int]  # runs that nobody has begun to drive, and how many wait before each
 
 
-async def queued_runs(server: Server, owner: str) -> Queued:
+async def queued_runs(server: Server, owner: str) -> QueuePlaces:
     entries = await server.catalog.queue.list(server.clock(), owner)
     return {entry.run: entry.position for entry in entries if entry.position is not None and not entry.claims}
 
 
-async def queued_among(server: Server, owner: str, *runs: Run) -> Queued:
+async def queued_among(server: Server, owner: str, *runs: Run) -> QueuePlaces:
     """The same, if one of these may be among them: nearly always none is, and the queue is not asked."""
     if any(run.start.outlives and run.ended is None and run.id not in server.runs.live for run in runs):
         return await queued_runs(server, owner)
     return {}
 
 
-def state_of(run: Run, queued: Queued) -> ShownState:
+def state_of(run: Run, queued: QueuePlaces) -> ShownState:
     if run.ended is not None:
         return state_at(run.ended)
     return shown_state(run.id, "waiting" if run.is_waiting else "running", queued)
 
 
-def shown_state(run: str, state: RunState, queued: Queued) -> ShownState:
+def shown_state(run: str, state: RunState, queued: QueuePlaces) -> ShownState:
     """`state` is what the journal says, for which a run that is queued is as good as under way."""
     return "queued" if state == "running" and run in queued else state

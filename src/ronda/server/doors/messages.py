@@ -37,7 +37,7 @@ MESSAGE_ANSWERS: Final = AnswerDoor("/v1/messages", "msg_", "message", MessageOp
 
 
 async def messages(server: Server, incoming: Incoming) -> ASGIApp:
-    known = _Known()
+    known = _RequestId()
     try:
         request, target = await _read(server, incoming)
         if request.decisions:
@@ -59,7 +59,7 @@ async def messages(server: Server, incoming: Incoming) -> ASGIApp:
 
 
 async def count_tokens(server: Server, incoming: Incoming) -> ASGIApp:
-    known = _Known()
+    known = _RequestId()
     try:
         request, target = await _read(server, incoming)
         if target is None:
@@ -75,7 +75,7 @@ def messages_error(failure: Failure) -> bytes:
     return write_error(failure.status, failure.message, failure.code)
 
 
-class _Known:
+class _RequestId:
     """By what id a request is known to whoever has to look into it: its run's, once there is one."""
 
     def __init__(self) -> None:

@@ -55,7 +55,7 @@ class NamedAgents:
         return () if files is None else files.agents_of(path)
 
     async def stored(self, name: str) -> AgentTool | None:
-        target = await self._server.stored_agents.named(name, self._owner)
+        target = await self._server.stored_agents.find_named(name, self._owner)
         return None if target is None else _tool(self._server, target, self._owner)
 
 
@@ -109,7 +109,7 @@ async def _open(server: Server, target: ServedAgent, owner: str, version: int) -
     request = DoorRequest(model=target.id, turns=())
     _, offer = await open_for(server, target, request, (), server.config.rounds_for(None)[0], owner)
     tools = [
-        MissingTool(spec) if (tool := offer.handlers.get(spec.name)) is None else _AsOffered(spec, tool)
+        MissingTool(spec) if (tool := offer.handlers.get(spec.name)) is None else _OfferedTool(spec, tool)
         for spec in offer.specs
     ]
     agent = Agent(
@@ -123,7 +123,7 @@ async def _open(server: Server, target: ServedAgent, owner: str, version: int) -
     return with_spec(agent, target.spec)
 
 
-class _AsOffered(Struct, frozen=True):
+class _OfferedTool(Struct, frozen=True):
     """A tool with what the server says of it for this agent: whether calls are confirmed, whether it has to be found."""
 
     spec: ToolSpec

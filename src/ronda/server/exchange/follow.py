@@ -21,12 +21,12 @@ KEEP_ALIVE = b": keep-alive\n\n"
 # Most answers are over before this; only longer ones are worth a task that listens for the client going away.
 _WATCH_AFTER = 0.05
 
-_SHOWN = PREVIEWS | {ModelFinished, ToolStarted, ToolFinished, Asked}
+_SHOWN_EVENTS = PREVIEWS | {ModelFinished, ToolStarted, ToolFinished, Asked}
 
 
 def _is_shown(event: Event) -> bool:
     """Whether a stream is opened for it. What comes before (a call begins, is tried again, fails) a status can still say."""
-    return type(event) in _SHOWN or (
+    return type(event) in _SHOWN_EVENTS or (
         type(event) is RunFinished and event.reason not in ("failed", "cancelled", "interrupted")
     )
 

@@ -52,7 +52,7 @@ def answer_alone(turns: tuple[Turn, ...], opened: tuple[Turn, ...], answer: Answ
 
 
 # Told of a run before it is driven; what it raises keeps that from happening.
-Added: TypeAlias = Callable[[Run], Awaitable[None]]
+OnOpened: TypeAlias = Callable[[Run], Awaitable[None]]
 
 
 class Job(Struct, frozen=True):
@@ -62,7 +62,7 @@ class Job(Struct, frozen=True):
     target: Target
     about: About = answer_alone
     next: Next | None = None  # who goes on when a run of it has ended
-    added: Added | None = None
+    added: OnOpened | None = None
     waits: bool = False  # for people, although nothing is streamed
 
 

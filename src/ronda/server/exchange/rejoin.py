@@ -74,7 +74,7 @@ async def _find(journals: Sequence[Journal], owner: str, calls: Mapping[str, str
     """The run that handed all these calls out; their names are not known where the caller brings results alone."""
     for id in calls:
         for journal in journals:
-            name = await journal.waiting(owner, stored_id(id))
+            name = await journal.run_of_call(owner, stored_id(id))
             if name is None or not (events := await journal.read(name)):
                 continue  # nearly always: the caller runs all tools itself
             run = rebuild(events)

@@ -27,7 +27,7 @@ class Leg(NamedTuple):
 
 
 BeforeEnd: TypeAlias = Callable[[LiveRun], Awaitable[None]]
-STOPPED: Final = ("cancelled", "interrupted")
+STOP_REASONS: Final = ("cancelled", "interrupted")
 
 # A run that has ended → the run that goes on from it, if one does.
 Next: TypeAlias = "Callable[[LiveRun], Awaitable[Leg | None]]"
@@ -127,7 +127,7 @@ class Relay(Driven):
 
 async def _open_next(next: Next, following: list[Leg | None], at_last: BeforeEnd | None, live: LiveRun) -> None:
     """`at_last` is for the run that nobody goes on from."""
-    after = None if live.run.ended is None or live.run.ended.reason in STOPPED else await next(live)
+    after = None if live.run.ended is None or live.run.ended.reason in STOP_REASONS else await next(live)
     following.append(after)
     if at_last is not None and (after is None or after.live.run.ended is not None):
         await at_last(live)

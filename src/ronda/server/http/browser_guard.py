@@ -20,7 +20,7 @@ from ronda.wire.failures import Failure
 
 log = logging.getLogger("ronda.server")
 
-_REMEMBERED: Final = 64  # names that were found to be ours, and those that were not
+_MAX_NAMES: Final = 64  # names that were found to be ours, and those that were not
 
 
 class BrowserGuard:
@@ -72,7 +72,7 @@ class BrowserGuard:
     def _keep_out(self, scope: Scope) -> ASGIApp:
         # Once for each name: browsers hide from whoever sits there why a page may not.
         what = refusal(scope).message
-        if what not in self._reported and len(self._reported) < _REMEMBERED:
+        if what not in self._reported and len(self._reported) < _MAX_NAMES:
             self._reported.add(what)
             log.warning("%s", what.encode("ascii", "backslashreplace").decode())
         return self._refused if scope["type"] == "http" else refused_socket
@@ -82,7 +82,7 @@ class BrowserGuard:
         name = name_of(host)
         if self._is_private and not (name == "" or is_loopback(name) or _is_number(name) or name in self._hosts):
             return False
-        if len(self._ours) < _REMEMBERED:
+        if len(self._ours) < _MAX_NAMES:
             self._ours.add(host)
         return True
 

@@ -36,7 +36,7 @@ _LINGER: Final = 2.0  # seconds
 _PHRASES: Final = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
 
 
-class _Refused(Exception):
+class _StopParser(Exception):
     """Stops the parser."""
 
 
@@ -202,7 +202,7 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
 
     def _refuse_head(self, failure: Failure) -> NoReturn:
         self._head_failure = failure
-        raise _Refused
+        raise _StopParser
 
     def send_400_response(self, msg: str) -> None:
         if self._head_failure is not None:

@@ -54,7 +54,7 @@ class AgentBroken(RondaError):
     status_hint = 503
 
 
-class _Known(Struct, frozen=True):
+class _LoadedFile(Struct, frozen=True):
     prompty: Prompty | None
     target: Target | None
     problem: str = ""
@@ -67,7 +67,7 @@ class AgentFiles:
         self._folder = Path(folder)
         self._toolbox = toolbox
         self._agent_tools = dict(agent_tools or {})
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _LoadedFile] = {}
         self._titles: dict[str, str] = {}  # what a file calls itself → its name; looked at again before it is used
         self._stamps: dict[str, tuple[int, int, str]] = {}  # a file's name → its time, size and title
         if not self._folder.is_dir():
@@ -116,7 +116,7 @@ class AgentFiles:
         loaded = None if Tracer.is_idle() else (began, time.time())  # told with the run that it was for
         return replace(known.target, opener=partial(self._open, known.prompty, owner, loaded=loaded))
 
-    def _with_title(self, title: str) -> _Known | None:
+    def _with_title(self, title: str) -> _LoadedFile | None:
         """The file that calls itself so. The folder is only searched where what was found the last time is no longer true."""
         if (name := self._titles.get(title)) is not None:
             known = self._look_at(name)
@@ -183,7 +183,7 @@ class AgentFiles:
         files = [file for file in (path.parent / ".env", self._folder / ".env") if file.is_file()]
         return with_dotenv(os.environ, *files) if files else None
 
-    def _look_at(self, name: str) -> _Known | None:
+    def _look_at(self, name: str) -> _LoadedFile | None:
         """The agent as it is on disk now. A file is read anew each time, with all it brings in; that costs a third of a
         millisecond, and what comes out is mostly what was there before: its provider, with its connections, stays."""
         if PurePosixPath(name).as_posix() != name or ".." in name.split("/") or name.startswith("/"):
@@ -203,9 +203,9 @@ class AgentFiles:
             return known
         except (BadPrompty, BadConfig, BadRequest, OSError, ValueError) as error:
             line = getattr(error, "line", None)  # its path is the operator's business
-            return _Known(None, None, str(error) if line is None else f"line {line}: {error}")
+            return _LoadedFile(None, None, str(error) if line is None else f"line {line}: {error}")
 
-    def _made(self, name: str, prompty: Prompty, upstream: Upstream) -> _Known:
+    def _made(self, name: str, prompty: Prompty, upstream: Upstream) -> _LoadedFile:
         agent = agent_of(prompty, upstream)
         spec = agent.model if isinstance(agent.model, str) else type(agent.model).__name__
         own = prompty.model.options if prompty.model is not None else None
@@ -219,7 +219,7 @@ class AgentFiles:
             format_is_wish=True,
             read_answer=partial(_tell_answer, prompty),
         )
-        return _Known(prompty, target, upstream=upstream)
+        return _LoadedFile(prompty, target, upstream=upstream)
 
     async def _open(
         self,
@@ -262,7 +262,7 @@ def begin(
     """The inputs of a run, and the conversation it starts from."""
     _check_names(prompty, inputs)
     thread = thread_of(prompty, inputs)
-    question = _unanswered(prompty, inputs)
+    question = _missing_question(prompty, inputs)
     at = next((at for at in range(len(turns) - 1, -1, -1) if type(turns[at]) is UserTurn), None)
     given = dict(inputs)
     before: tuple[Turn, ...] = turns
@@ -292,7 +292,7 @@ def _check_names(prompty: Prompty, inputs: Mapping[str, Any]) -> None:
             raise BadRequest(f"the agent has no input '{name[:100]}'; it has {there_is}", param=f"inputs.{name[:100]}")
 
 
-def _unanswered(prompty: Prompty, inputs: Mapping[str, Any]) -> str | None:
+def _missing_question(prompty: Prompty, inputs: Mapping[str, Any]) -> str | None:
     """The one text a file cannot do without that nobody has given."""
     missing = [one for one in prompty.inputs if one.required and one.default is None and one.name not in inputs]
     texts = [one.name for one in missing if one.kind == "string"]

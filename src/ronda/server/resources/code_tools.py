@@ -87,7 +87,7 @@ class CodeTools:
     async def _close_session(self, owner: str, session: str) -> None:
         await asyncio.gather(*[workbench.close_session(owner, session) for workbench in self._workbenches])
 
-    def prepared(
+    def prepare_tools(
         self, tools: Mapping[str, Tool], files: SessionFiles, supplies: Supplies, skills: SkillStore
     ) -> dict[str, Tool]:
         """The same tools for one run: what its request gave is in their folder when they are called."""

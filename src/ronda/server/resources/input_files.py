@@ -74,8 +74,8 @@ class InputFiles:
             data = as_data_url(await self._store.read(stored), stored.mime_type)
             if stored.mime_type not in _IMAGES:
                 return (File(data, file.name or stored.name),)
-            return (Image(data), await self.listed(stored)) if self._runs_code else (Image(data),)
-        return (await self.listed(stored),)
+            return (Image(data), await self.list_file(stored)) if self._runs_code else (Image(data),)
+        return (await self.list_file(stored),)
 
     async def find(self, id: str) -> StoredFile | None:
         """None for one that may be of the model's own service."""
@@ -88,7 +88,7 @@ class InputFiles:
                 f"Input file `{id[:200]}` was not found.", param="file_id", code="file_not_found"
             ) from None
 
-    async def listed(self, stored: StoredFile) -> File:
+    async def list_file(self, stored: StoredFile) -> File:
         file = File(None, stored.name, stored.id, stored.size, stored.format)
         if is_document(stored.format):
             read = partial(self._store.read, stored)

@@ -132,7 +132,7 @@ class Models:
     def add(self, source: Source) -> None:
         self._sources.append(source)
 
-    async def named(self, name: str, owner: str = "") -> Target | None:
+    async def find_named(self, name: str, owner: str = "") -> Target | None:
         """What goes by this very name."""
         found = self._names.get(name)
         if found is not None:
@@ -143,11 +143,11 @@ class Models:
         return None
 
     async def find(self, name: str, owner: str = "") -> Target:
-        if (found := await self.named(name, owner)) is not None:
+        if (found := await self.find_named(name, owner)) is not None:
             return found
         if self._takes_any:
             return self._default
-        there_is = ", ".join(f"'{model}'" for model in self.listed)
+        there_is = ", ".join(f"'{model}'" for model in self.names)
         raise NotFound(
             f"the model '{name[:200]}' does not exist here; there is {there_is}", param="model", code="model_not_found"
         )
@@ -158,7 +158,7 @@ class Models:
         return [] if load is None else [await load()]
 
     @property
-    def listed(self) -> list[str]:
+    def names(self) -> list[str]:
         return [
             "default",
             self._default.name,

@@ -38,7 +38,7 @@ class NamedServers:
     """`patterns` are the addresses that requests may name; `exceptions` those beside public ones that may be reached."""
 
     def __init__(self, patterns: Sequence[str], exceptions: Sequence[str], own: ServersPerLoop | None) -> None:
-        self._patterns = [_checked(pattern) for pattern in patterns]
+        self._patterns = [_check_pattern(pattern) for pattern in patterns]
         self._exceptions = tuple(exceptions)
         self._own = own
         self._handlers: dict[str, Mapping[str, Tool]] = {}  # by run
@@ -154,7 +154,7 @@ class NamedServers:
         return self._handlers.get(run, {})
 
 
-def _checked(pattern: str) -> str:
+def _check_pattern(pattern: str) -> str:
     """`https://mcp.example.com` is all that is there; `https://*.example.com/*` all below that name."""
     scheme, found, rest = pattern.partition("://")
     if not found or scheme not in ("http", "https") or not rest or "@" in rest:

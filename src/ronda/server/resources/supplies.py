@@ -19,7 +19,7 @@ from ronda.core.supplies import NO_LIMITS, NO_SUPPLIES, SkillMount, Supplies
 from ronda.drive import Capabilities, Tool, ToolContext, capabilities_of
 from ronda.errors import BadRequest, NotFound
 from ronda.files.archives import is_zip, unpack_zip
-from ronda.files.file_store import UPLOADED
+from ronda.files.file_store import USER_UPLOAD
 from ronda.files.skill_folders import SkillFolder, named_skill, read_skill
 from ronda.files.skill_mounts import distinct, tree
 from ronda.server.resources.file_addresses import files_in
@@ -54,7 +54,7 @@ async def gather(server: Server, owner: str, request: DoorRequest, able: Capabil
     for id in dict.fromkeys(wish.file_ids):
         stored = await inputs.find(id)
         if stored is not None:
-            files.append(await inputs.listed(stored))
+            files.append(await inputs.list_file(stored))
     before: tuple[SkillMount, ...] = ()
     limits = wish.limits
     if wish.id:
@@ -62,7 +62,7 @@ async def gather(server: Server, owner: str, request: DoorRequest, able: Capabil
         before = container.skills
         limits |= container.limits
         inside = await server.containers.files(owner, container.session)
-        files += [await inputs.listed(file) for file in inside if file.source == UPLOADED]
+        files += [await inputs.list_file(file) for file in inside if file.source == USER_UPLOAD]
     return Supplies(tuple(files), await mounts(server, owner, wish.skills, before), request.outputs, limits)
 
 
@@ -98,13 +98,13 @@ async def _mount(server: Server, owner: str, wish: SkillWish) -> SkillMount:
         case InlineSkill(path=path):
             if len(wish.data) > _LONGEST_INLINE_SKILL * 4 // 3:
                 raise BadRequest(f"'{path}.source.data' has more than {_LONGEST_INLINE_SKILL} bytes", param=path)
-            folder = await asyncio.to_thread(_unpacked, wish)
+            folder = await asyncio.to_thread(_unpack_skill, wish)
             content = await server.skills.keep_inline(owner, folder)
             listed = tuple(tree(list(folder.files)))
             return SkillMount(folder.name, folder.description, folder.directory, content, tree=listed)
 
 
-def _unpacked(wish: InlineSkill) -> SkillFolder:
+def _unpack_skill(wish: InlineSkill) -> SkillFolder:
     data = decode(wish.data)
     if not is_zip("", data):
         raise BadRequest(f"'{wish.path}.source.data' is no zip", param=wish.path)
@@ -126,7 +126,7 @@ class Equipment:
         code = self._server.code
         runs_code = {name for name, tool in handlers.items() if tool.spec.tool_type in CODE}
         if code is not None and runs_code:
-            found |= code.prepared(
+            found |= code.prepare_tools(
                 {name: handlers[name] for name in runs_code}, self.files, self._supplies, self._server.skills
             )
         if has_files or runs_code or self._supplies.files:

@@ -46,7 +46,7 @@ class NamedTools(msgspec.Struct, frozen=True):
 
 
 NONE_NAMED = NamedTools()
-DECLARED = ("callback", "dispatch")  # kinds of tools that a request declares, and this server runs
+DECLARED_KINDS = ("callback", "dispatch")  # kinds of tools that a request declares, and this server runs
 
 
 class Toolbox:
@@ -157,7 +157,7 @@ class Toolbox:
         found: dict[str, Tool] = {}
         own = self._own().handlers
         for spec in start.plan.tools:
-            tool = self._runs_declared(spec) if spec.kind in DECLARED else own.get(spec.name)
+            tool = self._runs_declared(spec) if spec.kind in DECLARED_KINDS else own.get(spec.name)
             if (tool := tool or capable.get(spec.name)) is not None:
                 found[spec.name] = tool
             elif spec.kind == "builtin" and spec.name == FIND_TOOLS:

@@ -15,7 +15,7 @@ from ronda.core.files import FileSource, StoredFile
 from ronda.core.parts import File
 from ronda.drive import ToolContext
 from ronda.errors import BadRequest, NotFound
-from ronda.files.file_store import INPUT, UPLOADED, FileStore
+from ronda.files.file_store import INPUT, USER_UPLOAD, FileStore
 from ronda.wire.file_kinds import OCTETS, format_of, mime_type_of
 
 _PIECE = 256 * 1024
@@ -50,7 +50,7 @@ class SessionFiles:
                 found.setdefault(known.id, known)
         if not context.session.endswith(context.run.removeprefix("run_")):  # which began with this run, and has none
             for stored in await self.store.of(context.owner, context.session):
-                if stored.source == UPLOADED:  # into the session, as a container
+                if stored.source == USER_UPLOAD:  # into the session, as a container
                     found.setdefault(stored.id, _of(stored))
         return list(found.values())
 

@@ -90,7 +90,7 @@ def read_config(data: bytes, environment: Mapping[str, str], file: str = "the MC
     if isinstance(servers, dict):
         found = [reader.entry(name, entry, f"mcpServers.{name}") for name, entry in servers.items()]
     elif isinstance(servers, list):
-        found = [reader.listed(entry, index, value) for index, entry in enumerate(servers)]
+        found = [reader.read_entry(entry, index, value) for index, entry in enumerate(servers)]
     else:
         raise BadConfig(f"{file} has neither a list 'servers' nor an object 'mcpServers'")
     return check_distinct(found, file)
@@ -127,7 +127,7 @@ class _Reader:
 
     # ---- the list form ------------------------------------------------------------------------------------------------
 
-    def listed(self, entry: object, index: int, top: dict[str, Any]) -> McpServer:
+    def read_entry(self, entry: object, index: int, top: dict[str, Any]) -> McpServer:
         place = f"servers[{index}]"
         table = self._table(entry, place)
         name = self._text(table, "name", place) or self._text(table, "id", place) or f"server-{index + 1}"

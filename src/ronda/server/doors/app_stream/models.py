@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ronda.server.app import Server
 
 _NO_FILMS = ("openai:", "anthropic:", "mistral:", "mistral-agent:", "local:")  # their APIs have no word for one
-CREATED = 4  # variants, as the front end expects before it is told
-UPDATED = 2
+CREATE_VARIANTS = 4  # variants, as the front end expects before it is told
+UPDATE_VARIANTS = 2
 
 
 class AppModels:
@@ -37,8 +37,8 @@ class AppModels:
         if all(spec.startswith("local:") for spec in named):
             return 1
         if parameters.input_mode == "video" or parameters.generation_type == "update":
-            return UPDATED if config.app.variants is None else min(UPDATED, config.app.variants)
-        return config.app.variants or CREATED
+            return UPDATE_VARIANTS if config.app.variants is None else min(UPDATE_VARIANTS, config.app.variants)
+        return config.app.variants or CREATE_VARIANTS
 
     async def choose(self, count: int, shown: Parameters | None = None) -> list[Target]:
         """Those that can be shown what the user shows: a page that a model has not seen is a page of its own invention. A page
@@ -52,7 +52,7 @@ class AppModels:
             targets = _better(watching, targets, shown, "watch films: its operator can name one of Gemini's")
         return list(islice(cycle(targets), count))
 
-    async def named(self, spec: str) -> Target:
+    async def find_named(self, spec: str) -> Target:
         """The model that a run was begun with."""
         own = await self._server.models.find("default")
         if spec == own.spec:

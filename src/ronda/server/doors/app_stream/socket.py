@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ronda.server")
 
-DONE: Final = 1000
-FAILED: Final = 4332
+CLOSE_DONE: Final = 1000
+CLOSE_FAILED: Final = 4332
 _REASON_BYTES: Final = 123  # of a close frame (RFC 6455, 5.5.1)
 _CANCEL_BYTES: Final = 1024  # of a message that says so: more is not read
 FIRST_MESSAGE_SECONDS: Final = 60.0
@@ -129,7 +129,7 @@ class Connection:
 
     async def _refuse(self, why: str) -> None:
         await self._say(write_error(why))
-        await self._close(FAILED, why)
+        await self._close(CLOSE_FAILED, why)
 
     async def _put(self, message: Message) -> None:
         try:
@@ -161,7 +161,7 @@ class Connection:
         writers = await asyncio.gather(*[self._follow(live) for live in self._lives])
         reasons = [writer.failure for writer in writers if writer.failure is not None]
         if len(reasons) < len(writers):
-            await self._close(DONE)
+            await self._close(CLOSE_DONE)
         else:
             await self._refuse(f"No variant could be generated: {reasons[0]}")
 

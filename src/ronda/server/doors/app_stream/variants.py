@@ -96,7 +96,7 @@ def project_of(events: Sequence[Event]) -> PageProject | None:
 
 async def reopen_page(server: Server, start: RunStarted, events: Sequence[Event]) -> tuple[Provider, dict[str, Tool]]:
     """What such a run is driven with, wherever it goes on."""
-    target = await server.app_stream.models.named(start.plan.model)
+    target = await server.app_stream.models.find_named(start.plan.model)
     return target.provider, {
         tool.spec.name: tool for tool in _tools(server, page_of(start), target.provider, start.turns, events)
     }

@@ -57,7 +57,7 @@ class AgentTool(Struct, frozen=True):
 async def tools_for(server: Server, owner: str) -> list[AgentTool]:
     """In the same order each time."""
     found = [] if server.agent_files is None else await aside(_of_files, server)
-    found += await _stored(server, owner)
+    found += await _stored_agents(server, owner)
     names = distinct_names([("", None, agent) for agent, _, _, _ in found], {CHAT})
     chat = AgentTool(CHAT, "", _CHAT_ABOUT, _CHAT_SCHEMA)
     return [chat, *[AgentTool(names["", agent], agent, about, schema, asks) for agent, about, schema, asks in found]]
@@ -87,13 +87,13 @@ def _question() -> dict[str, Any]:
     return {"type": "object", "properties": {INPUT: about}}
 
 
-class _Stored(Struct, frozen=True):
+class _StoredAgent(Struct, frozen=True):
     name: str = ""
     description: str | None = None
 
 
-async def _stored(server: Server, owner: str) -> list[tuple[str, str, dict[str, Any], bool]]:
+async def _stored_agents(server: Server, owner: str) -> list[tuple[str, str, dict[str, Any], bool]]:
     """Agents that the owner has made over HTTP."""
     rows = (await server.catalog.agents.of(owner))[:MAX_AGENTS]
-    made = [(row.id, msgspec.json.decode(row.body, type=_Stored)) for row in rows]
+    made = [(row.id, msgspec.json.decode(row.body, type=_StoredAgent)) for row in rows]
     return [(id, body.description or f"The agent {body.name}.", _question(), True) for id, body in made]

@@ -59,7 +59,7 @@ class StoredAgents:
         row = await self._rows.find(owner, id, version or None)
         return await self._served(row, owner) if row is not None else None
 
-    async def named(self, name: str, owner: str) -> ServedAgent | None:
+    async def find_named(self, name: str, owner: str) -> ServedAgent | None:
         """The same by the name that its owner gave it, with `@VERSION` or `@ALIAS` behind it or without."""
         if (found := await self.find(name, owner)) is not None:
             return found
@@ -171,7 +171,7 @@ def _json(value: Any) -> Json:
 
 async def _check(server: Server, agent: AgentBody, owner: str) -> None:
     if await find_model(server.models, agent.model, owner) is None:
-        there_is = ", ".join(f"'{name}'" for name in server.models.listed)
+        there_is = ", ".join(f"'{name}'" for name in server.models.names)
         refuse("value_error", (*BODY, "model"), f"this server has no such model; there is {there_is}", agent.model)
     declared = agent.declared()
     server.toolbox.offer(
@@ -196,7 +196,7 @@ async def create(server: Server, incoming: Incoming) -> ASGIApp:
     return _json(_agent_object(await _find(server, owner, id)))
 
 
-async def _listed(server: Server, incoming: Incoming, asks: Asks) -> list[AgentRow]:
+async def _list_rows(server: Server, incoming: Incoming, asks: Asks) -> list[AgentRow]:
     chat, name, search, id = asks.flag("deployment_chat"), asks.text("name"), asks.text("search"), asks.text("id")
     sources = asks.texts("sources")
     for source in sources:
@@ -223,14 +223,14 @@ async def _listed(server: Server, incoming: Incoming, asks: Asks) -> list[AgentR
 async def list_agents(server: Server, incoming: Incoming) -> ASGIApp:
     asks = Asks(incoming)
     first, last = asks.page(20)
-    return _json([_agent_object(row) for row in (await _listed(server, incoming, asks))[first:last]])
+    return _json([_agent_object(row) for row in (await _list_rows(server, incoming, asks))[first:last]])
 
 
 async def list_pages(server: Server, incoming: Incoming) -> ASGIApp:
     """The same with a cursor: the last agent of the page before."""
     asks = Asks(incoming)
     size = asks.number("page_size", 20, 1, 1000)
-    rows = await _listed(server, incoming, asks)
+    rows = await _list_rows(server, incoming, asks)
     if after := asks.text("page_token"):
         at = next((at for at, row in enumerate(rows) if row.id == after), None)
         if at is None:

@@ -91,7 +91,7 @@ async def _caller_of(runs: Runs, turns: tuple[Turn, ...], owner: str) -> str | N
     """The agent whose calls the end of a conversation answers, where it is one that another agent handed over to."""
     last = turns[-1] if turns else None
     for result in last.results if isinstance(last, ToolTurn) else ():
-        if (name := await runs.journal.waiting(owner, stored_id(result.call_id))) is not None:
+        if (name := await runs.journal.run_of_call(owner, stored_id(result.call_id))) is not None:
             events = await runs.read(name, owner)
             start = events[0] if events else None
             if isinstance(start, RunStarted) and INSTEAD in start.about:
@@ -113,7 +113,7 @@ async def find_agent(server: Server, id: str, owner: str) -> Target:
     except NotFound as error:
         if error.code != "model_not_found":
             raise
-        there_is = ", ".join(f"'{name}'" for name in server.models.listed)
+        there_is = ", ".join(f"'{name}'" for name in server.models.names)
         raise NotFound(
             f"the agent '{id[:200]}' does not exist; make one with POST /v1/agents, or name one of {there_is}",
             param="agent_id",

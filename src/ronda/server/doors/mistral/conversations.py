@@ -41,7 +41,7 @@ from ronda.server.doors.mistral.history import (
 from ronda.server.doors.mistral.upstream import fit_to_upstream, without_prompt
 from ronda.server.exchange.answer import Exchange
 from ronda.server.exchange.handoff_runs import read_handoff_runs
-from ronda.server.exchange.opening import Added, Job
+from ronda.server.exchange.opening import Job, OnOpened
 from ronda.server.http.incoming import Header, Incoming, Json, NoContent
 from ronda.server.resources.models import Target
 from ronda.server.runs import new_id
@@ -78,7 +78,7 @@ Keep: TypeAlias = Callable[[Run], Awaitable[None]]
 # ---- answering --------------------------------------------------------------------------------------------------------
 
 
-def _added(server: Server, keep: Keep) -> Added:
+def _adder(server: Server, keep: Keep) -> OnOpened:
     """A run becomes part of a conversation before it is driven."""
 
     async def add(run: Run) -> None:
@@ -97,11 +97,11 @@ def _added(server: Server, keep: Keep) -> Added:
     return add
 
 
-async def _served(server: Server, about: ConversationBody, owner: str) -> Target:
+async def _find_target(server: Server, about: ConversationBody, owner: str) -> Target:
     if about.agent is not None:
         base = await find_model(server.models, about.agent.model, owner)
         if base is None:
-            there_is = ", ".join(f"'{name}'" for name in server.models.listed)
+            there_is = ", ".join(f"'{name}'" for name in server.models.names)
             raise NotFound(
                 f"the model '{about.agent.model[:200]}' does not exist here; there is {there_is}",
                 param="model",
@@ -124,7 +124,7 @@ async def _answer(
     keep: Keep | None,
 ) -> ASGIApp:
     from_run = (parent.run.id, len(parent.events)) if parent is not None else None
-    target = await _served(server, about, incoming.owner)
+    target = await _find_target(server, about, incoming.owner)
     job = await _job(server, incoming, id, about, wish, target, turns, from_run, keep, 0)
     outlives, door = keep is not None, _Place(id)
     exchange = Exchange(server, incoming, job, ConversationAnswer, mistral_error, outlives=outlives, door=door)
@@ -146,7 +146,7 @@ class _Place(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def _claimed(server: Server, owner: str, id: str) -> AsyncIterator[None]:
+async def _hold_conversation(server: Server, owner: str, id: str) -> AsyncIterator[None]:
     """Nobody else, here or in another process, answers in a conversation until the answer that is begun here is over."""
     if not await server.catalog.claims.claim(owner, _claim_of(id)):
         raise _busy(id)
@@ -221,7 +221,7 @@ async def _job(
         rest = structs.replace(wish, entries=[])
         return await _job(server, incoming, id, now, rest, agent, without_prompt(turns), parent, keep, handed)
 
-    added = None if keep is None else _added(server, keep)
+    added = None if keep is None else _adder(server, keep)
     following = next_of(server, incoming.owner, given, ask_next, added)
     return Job(fit_to_upstream(request, target), target, place_of, following, added)
 
@@ -253,7 +253,7 @@ async def _begin(
             await server.catalog.conversations.add_run(owner, id, count, run.id, run.start.at)
         count += 1
 
-    async with _claimed(server, owner, id):
+    async with _hold_conversation(server, owner, id):
         return await _answer(server, incoming, id, about, wish, turns, parent, add_row if wish.store else None)
 
 
@@ -262,7 +262,7 @@ async def append(server: Server, incoming: Incoming) -> ASGIApp:
     row = await _row(server, incoming)
     if wish.confirmations:
         return await _confirm(server, incoming, row, wish)
-    async with _claimed(server, incoming.owner, row.id):
+    async with _hold_conversation(server, incoming.owner, row.id):
         rows = await server.catalog.conversations.runs(incoming.owner, row.id)
         history = await _history(server, incoming, row, rows)
         if history.busy:

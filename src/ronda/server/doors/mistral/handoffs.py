@@ -16,7 +16,7 @@ from ronda.errors import BadRequest, ProtocolError, RondaError
 from ronda.host.run import LiveRun
 from ronda.server.doors.mistral.agents import ServedAgent
 from ronda.server.doors.mistral.history import turns_in
-from ronda.server.exchange.opening import Added, Job, open_runs
+from ronda.server.exchange.opening import Job, OnOpened, open_runs
 from ronda.server.exchange.relay import Leg, Next
 from ronda.server.resources.models import Target
 from ronda.wire.door_request import DoorRequest
@@ -94,7 +94,9 @@ async def _target(server: Server, id: str, owner: str) -> ServedAgent | None:
 AskNext: TypeAlias = Callable[[ServedAgent, tuple[Turn, ...], tuple[str, int], int], Awaitable[Job]]
 
 
-def next_of(server: Server, owner: str, offered: HandoffOffer, ask: AskNext, added: Added | None = None) -> Next | None:
+def next_of(
+    server: Server, owner: str, offered: HandoffOffer, ask: AskNext, added: OnOpened | None = None
+) -> Next | None:
     """Who goes on from a run that hands over; None for an agent that cannot."""
     if offered.ways is None:
         return None
@@ -117,13 +119,13 @@ def next_of(server: Server, owner: str, offered: HandoffOffer, ask: AskNext, add
             [following] = await open_runs(server, owner, job, next_leg(run), visit)
             server.runs.sessions.hand_over(run.id, following.run.id)
         except RondaError as error:
-            return Leg(_failed(server, live, turns, str(error)), added=added)
+            return Leg(_fail_handoff(server, live, turns, str(error)), added=added)
         return Leg(following, job.next, added)
 
     return after
 
 
-def _failed(server: Server, live: LiveRun, turns: tuple[Turn, ...], why: str) -> LiveRun:
+def _fail_handoff(server: Server, live: LiveRun, turns: tuple[Turn, ...], why: str) -> LiveRun:
     """The next run could not be: that is said as a run that failed, for whoever listens and for the journal."""
     run = live.run
     about = {name: value for name, value in run.start.about.items() if name not in ("ways", "prefix", "place")}

@@ -30,7 +30,7 @@ _KNOWN_TO: Final[dict[str, frozenset[str]]] = {
     "guardrails": _MISTRAL,
 }
 # Providers that take a word on how much to think. What runs in this process says itself whether it can.
-_SWITCHED: Final = frozenset({"anthropic", "gemini", "openai", "openai-chat"})
+_HAVE_REASONING_SWITCH: Final = frozenset({"anthropic", "gemini", "openai", "openai-chat"})
 _EFFORT: Final = "medium"
 
 REASONING_PROMPT: Final = """\
@@ -66,7 +66,7 @@ def fit_to_upstream(request: CompletionRequest, target: Target) -> CompletionReq
     options = with_hints(without_hints(request.options, provider), request.hints, provider)
     if "prompt_mode" in request.hints and provider not in _MISTRAL:
         turns = (SystemTurn(REASONING_PROMPT), *turns)
-        can_think = provider in _SWITCHED or capabilities_of(target.provider).thinks
+        can_think = provider in _HAVE_REASONING_SWITCH or capabilities_of(target.provider).thinks
         if can_think and options.reasoning_effort is None and target.options.reasoning_effort is None:
             options = structs.replace(options, reasoning_effort=_EFFORT)
     if provider in _MISTRAL:

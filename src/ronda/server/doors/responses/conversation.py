@@ -49,7 +49,7 @@ async def join_conversation(
         before, parent = await _previous(server, request.previous, owner, local)
         session = "" if request.session is not None else before.start.session  # its code goes on in the same folder
         given = model_ids(before, turns)
-        turns = _continued(before, all_renamed(turns, given))
+        turns = _join_turns(before, all_renamed(turns, given))
         ids = {**{caller: model for model, caller in caller_ids(before.start).items()}, **ids, **given}
     lead: tuple[Turn, ...] = () if request.instructions is None else (SystemTurn(request.instructions),)
     answer = replace(request.answer, instructed=bool(lead))
@@ -73,7 +73,7 @@ async def _previous(server: Server, response: str, owner: str, local: Local | No
     return run, (run.id, len(events))
 
 
-def _continued(before: Run, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+def _join_turns(before: Run, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     try:
         return join_turns(conversation(before, fields_with(before) or StoredOptions()), turns, before.results)
     except UnknownCall as error:

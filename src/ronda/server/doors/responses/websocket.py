@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ronda.server")
 
 LIFETIME: Final = 3600.0  # seconds
-REMEMBERED: Final = 8  # responses of a connection
+MAX_RESPONSES: Final = 8  # responses of a connection
 WAITING: Final = 16  # requests that came while one is under way
 _GOING_AWAY: Final = 1001
 _NOT_ALLOWED: Final = 1008
@@ -189,7 +189,7 @@ class Connection:
             await self._tell(failure)
         if failure is None and not request.answer.store:  # what is stored is found where it is stored
             self._runs[response_id(run.id)] = run
-            while len(self._runs) > REMEMBERED:
+            while len(self._runs) > MAX_RESPONSES:
                 del self._runs[next(iter(self._runs))]
         return failure
 
