@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ import pytest
 from ronda import ChatCompletionRequest, Runner, mistralrs
 from ronda.core.parts import ToolTurn
 from ronda.errors import BadConfig
-from ronda.runner.code_settings import CodeExecutionConfig, ShellConfig
+from ronda.runner import CodeExecutionConfig, ShellConfig
 from ronda.sandbox.layers import choose_layer, find_layers
 from ronda.sandbox.policy import Loopback, NoNetwork, Policy
 from ronda.testing import ScriptedModel, calls, says
@@ -132,6 +135,90 @@ def test_a_callback_decides_about_a_call(stream: bool, decide: Any, output: str)
     [*_, turn] = model.heard[-1]
     assert isinstance(turn, ToolTurn)
     assert output.removeprefix("stdout: ").strip() in turn.results[0].content
+
+
+async def decide_later(approval: mistralrs.AgentToolApproval) -> bool:
+    return True
+
+
+async def fail_later(approval: mistralrs.AgentToolApproval) -> bool:
+    raise ValueError("no")
+
+
+@pytest.mark.parametrize(
+    ("decide", "output"),
+    [
+        (decide_later, '"stdout":"1\\n"'),
+        (fail_later, "the approval handler failed."),
+        (lambda approval: approval.approve({"cod": "print(2)"}), "the approval handler failed."),
+        (lambda approval: None, "the approval handler failed."),
+    ],
+)
+def test_a_callback_may_be_async_and_one_that_fails_is_a_no(decide: Any, output: str) -> None:
+    model = ScriptedModel(python("print(1)"), says("done"))
+    with Runner(model, code_execution_config=CodeExecutionConfig()) as runner:
+        ask(runner, enable_code_execution=True, agent_permission="ask", agent_approval_callback=decide)
+    [*_, turn] = model.heard[-1]
+    assert isinstance(turn, ToolTurn)
+    assert output in turn.results[0].content
+    assert ".." not in turn.results[0].content
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (
+            {"shell_config": ShellConfig(shell_path="/nowhere/sh")},
+            "--shell-path is '/nowhere/sh', and there is no such",
+        ),
+        ({"code_execution_config": CodeExecutionConfig(python_path="/nowhere/python")}, "--code-exec-python is"),
+        ({"shell_config": ShellConfig(permission="maybe")}, "'mode' is 'maybe'; it can be 'auto', 'ask' or 'deny'"),  # type: ignore[arg-type]  # the mistake
+    ],
+)
+def test_what_cannot_work_is_told_at_once(settings: dict[str, Any], problem: str) -> None:
+    with pytest.raises(BadConfig, match=re.escape(problem)):
+        Runner(ScriptedModel(says("done")), **settings)
+
+
+def test_a_shell_may_be_named_without_its_folder() -> None:
+    model = ScriptedModel(calls("mistralrs_shell", commands=["echo ${BASH_VERSION:+bash}"]), says("done"))
+    with Runner(model, shell_config=ShellConfig(shell_path="bash")) as runner:
+        answer = ask(runner, enable_shell=True)
+    assert json.loads(answer.agentic_tool_calls[0].result_content)["stdout"] == "bash\n"
+
+
+def test_a_runner_that_is_closed_leaves_no_folder_and_can_be_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Path(tempfile.mkdtemp(prefix="ronda-test-"))  # pytest's own is closed for the sandbox's user
+    root.chmod(0o755)
+    monkeypatch.setattr("tempfile.tempdir", str(root))
+    try:
+        model = ScriptedModel(python("x = 1"), says("one"), python("print('again')"), says("two"))
+        runner = Runner(model, code_execution_config=CodeExecutionConfig())
+        ask(runner, enable_code_execution=True)
+        assert len(list(root.iterdir())) == 1
+        runner.close()
+        assert list(root.iterdir()) == []
+        answer = ask(runner, enable_code_execution=True)
+        assert "again" in answer.agentic_tool_calls[0].result_content
+        runner.close()
+        assert list(root.iterdir()) == []
+    finally:
+        shutil.rmtree(root)
+
+
+def test_a_long_result_is_as_long_as_the_runner_says() -> None:
+    def report() -> str:
+        """Write a report."""
+        return "x" * 5000
+
+    shown = []
+    for most in (1000, None):
+        model = ScriptedModel(calls("report"), says("done"))
+        answer = ask(Runner(model, tools=[report], max_result_chars=most))
+        shown.append(len(answer.agentic_tool_calls[0].result_content))
+    assert (shown[0] < 1500, shown[1]) == (True, 5000)
 
 
 def test_the_callback_of_the_configuration_gets_a_dictionary() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from ronda import Agent, invoke_agent, stream_agent
 from ronda.core.parts import ToolResult, ToolTurn
+from ronda.core.plan import PermissionRule
 from ronda.errors import BadConfig, BadRequest, RondaError, RunEnded
 from ronda.testing import ScriptedModel, calls, says
 
@@ -81,6 +82,16 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[RondaError], str]] = {
         lambda: ask(on_unknown_tool="ignore"),
         BadRequest,
         "on_unknown_tool is 'ignore'; it can be 'raise' or 'tell'",
+    ),
+    "a permission of no mode": (
+        lambda: ask(permissions=[PermissionRule("maybe")]),  # type: ignore[arg-type]  # that is the mistake
+        BadConfig,
+        "permission 1: 'mode' is 'maybe'; it can be 'auto', 'ask' or 'deny'",
+    ),
+    "a permission for no pattern": (
+        lambda: ask(permissions=[PermissionRule("ask", arguments={"/url": "("})]),
+        BadConfig,
+        "permission 1: '(' is no regular expression: missing ), unterminated subpattern at position 0",
     ),
     "an address without http": (
         lambda: Agent("openai-chat:x", base_url="localhost:8000/v1"),

@@ -23,6 +23,7 @@ from ronda.core.guardrails import AnyGuardrails, Guardrails, guarded_stages, rea
 from ronda.core.limits import LEAST_RESULT_CHARS, LIBRARY_ROUNDS, RESULT_CHARS, RETRY, Limits, Retry
 from ronda.core.output import final_text
 from ronda.core.parts import SystemTurn, Turn, user
+from ronda.core.permissions import check_rules
 from ronda.core.plan import PermissionRule, Plan, ToolSpec
 from ronda.core.run import Run
 from ronda.core.steering import Steering
@@ -197,6 +198,8 @@ class Start:
             sampling = read_options(given, sampling)
         parallel = options.get("parallel_tool_calls", True) and sampling.parallel_tool_calls is not False
         able = capabilities_of(agent._provider)
+        if permissions := tuple(options.get("permissions") or ()):
+            check_rules(permissions)
         plan = Plan(
             model=agent.model if isinstance(agent.model, str) else type(agent.model).__name__,
             tools=tuple(specs),
@@ -212,7 +215,7 @@ class Start:
             asks_again=file is None or not file.once,
             context_budget=read_budget(options.get("context_budget")),
             guards=guarded_stages(guardrails),
-            permissions=tuple(options.get("permissions") or ()),
+            permissions=permissions,
         )
         able.check(plan)
         journal = options.get("journal")

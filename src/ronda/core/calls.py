@@ -208,7 +208,8 @@ class OpenCalls(Struct, gc=False):
 def denial(answer: Answered) -> str:
     """What the model reads of a call that nobody approved."""
     text = "nobody approved it in time" if answer.decision == "expired" else "it was not approved"
-    return f"Error: not run: {text}{f': {answer.message}' if answer.message else ''}."
+    why = f": {answer.message.removesuffix('.')}" if answer.message else ""
+    return f"Error: not run: {text}{why}."
 
 
 # Between two turns. Nothing can happen to a call that was not asked for, so all runs share it.

@@ -118,6 +118,8 @@ def _text_at(values: Any, pointer: str) -> str | None:
 def check_rules(rules: Iterable[PermissionRule]) -> None:
     """Raises BadConfig for a rule that cannot be gone by."""
     for number, rule in enumerate(rules, 1):
+        if rule.mode not in _STRICTNESS:
+            raise BadConfig(f"permission {number}: 'mode' is {rule.mode!r}; it can be 'auto', 'ask' or 'deny'")
         if not rule.tool:
             raise BadConfig(f"permission {number}: 'tool' is empty; write '*' for every tool")
         for pointer, pattern in rule.arguments.items():

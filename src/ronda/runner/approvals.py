@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
 from enum import StrEnum
 from typing import Any
@@ -20,6 +20,7 @@ from msgspec import Struct
 from ronda.agent.approve import Approve, Decision, answer_to
 from ronda.core.events import Answered, Asked
 from ronda.core.run import Run
+from ronda.drive import check_answer
 from ronda.wire.approvals import write_tool
 
 log = logging.getLogger("ronda.approve")
@@ -93,23 +94,45 @@ def find_approve(run: Run) -> Approve | None:
     """Who decides about a run that is begun in here: where nobody does, and where deciding fails, the answer is no."""
     callback, of_code = _callback.get((None, None))
 
-    def approve(question: Asked) -> Decision:
+    def approve(question: Asked) -> Decision | Awaitable[Decision]:
         approval = _approval(run, question)
         try:
             if callback is not None:
-                return _decision(question, callback(approval))
-            if of_code is not None and approval.tool.kind is AgentToolKind.CodeExecution:
-                return _decision(question, of_code(_as_dictionary(approval)))
+                decision = callback(approval)
+            elif of_code is not None and approval.tool.kind is AgentToolKind.CodeExecution:
+                decision = of_code(_as_dictionary(approval))
+            else:
+                return question.deny("Agent action requires approval, but no approval handler is configured.")
+            if isinstance(decision, Awaitable):
+                return _decide_later(run, question, decision)
+            return _decide(run, question, decision)
         except Exception as error:
-            log.warning("the approval callback failed", exc_info=error)
-            return question.deny("Agent action requires approval, but the approval handler failed.")
-        return question.deny("Agent action requires approval, but no approval handler is configured.")
+            return _failed(question, error)
 
     return approve
 
 
-def _decision(question: Asked, decision: Any) -> Decision:
-    """Also of one that says what was decided about, as the original's does, and not about which question."""
+async def _decide_later(run: Run, question: Asked, decision: Awaitable[Any]) -> Decision:
+    try:
+        return _decide(run, question, await decision)
+    except Exception as error:
+        return _failed(question, error)
+
+
+def _failed(question: Asked, error: Exception) -> Answered:
+    log.warning("the approval callback failed", exc_info=error)
+    return question.deny("Agent action requires approval, but the approval handler failed.")
+
+
+def _decide(run: Run, question: Asked, decision: Any) -> Answered:
+    """Raises what is wrong with the decision: arguments, for one, that do not fit."""
+    answer = _answer(question, decision)
+    check_answer(run, answer)
+    return answer
+
+
+def _answer(question: Asked, decision: Any) -> Answered:
+    """Also of one that says what was decided, as the original's does, and not about which question."""
     told = getattr(decision, "decision", None)
     if isinstance(decision, Answered) or told is None:
         return answer_to(question, decision)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
@@ -20,7 +21,7 @@ import msgspec
 from ronda.agent.blocking import wait_for
 from ronda.agent.loop_thread import LoopThread
 from ronda.agent.value import missing_key, where_is
-from ronda.core.limits import RETRY, Retry, Timeouts
+from ronda.core.limits import RESULT_CHARS, RETRY, Retry, Timeouts
 from ronda.drive import Provider, Tool
 from ronda.errors import BadConfig, NotFound
 from ronda.host.sessions import SessionHost
@@ -67,6 +68,8 @@ class Runner:
 
     Where a call needs a person's consent (`agent_permission="ask"`), `agent_approval_callback(approval)` of the request decides,
     or `approval_callback` of the configuration: it returns True, False, `approval.approve(…)` or `approval.deny(…)`.
+
+    Of a tool's result a model is shown `max_result_chars`, and reads the rest of a longer one from a file; None shows it all.
     """
 
     def __init__(
@@ -91,6 +94,7 @@ class Runner:
         mcp_servers: Mapping[str, Any] | Sequence[McpServer] | None = None,
         code_execution_config: CodeExecutionConfig | None = None,
         shell_config: ShellConfig | None = None,
+        max_result_chars: int | None = RESULT_CHARS,
     ) -> None:
         if isinstance(model, str) and (key := missing_key(model, where_is(model, base_url))) is not None:
             raise BadConfig(f"{model} needs a key: set {key}, or give base_url=… of a server of your own")
@@ -108,6 +112,7 @@ class Runner:
             search_mode=search_mode,
             search_embedding_model=search_embedding_model,
             fetch_allow=tuple(fetch_allow),
+            max_result_chars=max_result_chars or 0,
             **code_settings(code_execution_config, shell_config),
         )
         check_config(config)
@@ -116,8 +121,8 @@ class Runner:
             from ronda.server.resources.code_tools import code_opener  # for those alone who run code
 
             open_code = code_opener(config, None)
-        # Its processes belong to the loop that has started them.
-        self._loop = None if open_code is None else LoopThread()
+        self._loop: LoopThread | None = None  # its processes belong to the loop that has started them
+        self._lock = threading.Lock()
         self._approval_callback = None if code_execution_config is None else code_execution_config.approval_callback
         self._server = Server(
             config,
@@ -132,11 +137,16 @@ class Runner:
         self._server.runs.find_approve = find_approve
 
     def close(self) -> None:
-        """Ends what waits for a session's next request."""
-        if self._loop is not None and self._server.code is not None:
-            self._loop.run(self._server.code.close())
-            self._loop.close()
-            self._loop = None
+        """Ends what waits for a session's next request, and removes the sessions' folders. A later request begins anew."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if self._server.code is None:
+            return
+        if loop is None:  # nothing was started
+            wait_for(self._server.code.close())
+        else:
+            loop.run(self._server.code.close())
+            loop.close()
 
     def __enter__(self) -> Self:
         return self
@@ -145,7 +155,13 @@ class Runner:
         self.close()
 
     def _wait(self, call: Coroutine[Any, Any, T]) -> T:
-        return wait_for(call) if self._loop is None else self._loop.run(call)
+        return wait_for(call) if self._server.code is None else self._code_loop().run(call)
+
+    def _code_loop(self) -> LoopThread:
+        with self._lock:
+            if self._loop is None:
+                self._loop = LoopThread()
+            return self._loop
 
     def send_chat_completion_request(self, request: ChatCompletionRequest) -> Any:
         """A `ChatCompletionResponse`; with `stream=True` a `ChatCompletionStream` of its pieces."""
@@ -155,7 +171,8 @@ class Runner:
 
     def _send(self, request: ChatCompletionRequest, body: bytes) -> Any:
         if request.stream:
-            return ChatCompletionStream(self._server, body, asyncio.run if self._loop is None else self._loop.run)
+            run = asyncio.run if self._server.code is None else self._code_loop().run
+            return ChatCompletionStream(self._server, body, run)
         return _read_response(self._wait(collect(self._server, body)))
 
     def find_file(self, file_id: str, model_id: str | None = None) -> File | None:

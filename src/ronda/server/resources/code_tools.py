@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import logging
 import os
+import shutil
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from ronda.core.supplies import Supplies
 from ronda.drive import Tool
@@ -47,9 +50,14 @@ class CodeTools:
         workspaces: Workspaces,
         environ: Mapping[str, str],
         layers: Layers | None = None,
+        temporary: Path | None = None,
     ) -> None:
-        """`environ` is where the sandbox takes the few variables from that it passes on."""
+        """`environ` is where the sandbox takes the few variables from that it passes on. `temporary` is the folder of all
+        workspaces, where nobody needs them after this."""
         self._workspaces = workspaces
+        self._temporary = temporary
+        if temporary is not None:
+            weakref.finalize(self, remove_tree, temporary)  # also at the end of the process
 
         def workbench(shared: str | None = None, pool: int = 0) -> Workbench:
             return Workbench(
@@ -114,6 +122,8 @@ class CodeTools:
 
     async def close(self) -> None:
         await asyncio.gather(*[workbench.close() for workbench in self._workbenches])
+        if self._temporary is not None:  # made again if somebody goes on
+            await asyncio.to_thread(remove_tree, self._temporary)
 
 
 def code_opener(config: ServerConfig, folder: Path | None) -> Callable[[FileStore], CodeTools] | None:
@@ -123,6 +133,7 @@ def code_opener(config: ServerConfig, folder: Path | None) -> Callable[[FileStor
     """
     if not (config.enable_code_execution or config.enable_shell):
         return None
+    config = _with_programs(config)
     layers = find_layers()
     choice = choose_layer(config.sandbox, layers)
     if config.code_exec_workdir is not None:
@@ -131,8 +142,23 @@ def code_opener(config: ServerConfig, folder: Path | None) -> Callable[[FileStor
         root = _chosen_root(Path(config.shell_workdir))
     else:
         root = _temporary_root() if folder is None else workspaces_root(folder, is_root=os.getuid() == 0)
+    temporary = root if folder is None and config.shell_workdir is None else None
     limits = WorkspaceLimits(seconds=config.session_max_days * 86400)
-    return lambda files: CodeTools(config, files, Workspaces(root, limits), os.environ, layers)
+    return lambda files: CodeTools(config, files, Workspaces(root, limits), os.environ, layers, temporary)
+
+
+def _with_programs(config: ServerConfig) -> ServerConfig:
+    """With the paths of what is to be started, where its name was given: a program inside looks for none."""
+    python, shell = config.code_exec_python, config.shell_path
+    if config.enable_code_execution and python is not None and shutil.which(python) is None:
+        raise BadConfig(
+            f"--code-exec-python is {python!r}, and there is no such program; name one like /usr/bin/python3"
+        )
+    if not config.enable_shell:
+        return config
+    if (found := shutil.which(shell)) is None:
+        raise BadConfig(f"--shell-path is {shell!r}, and there is no such program; name one like /bin/sh")
+    return msgspec.structs.replace(config, shell_path=os.path.abspath(found))
 
 
 def _check_shared(folder: Path, *, takes_over: bool) -> None:
@@ -158,7 +184,6 @@ def _temporary_root() -> Path:
     """Named as a sandbox's own, so that the next server removes what one that was killed leaves."""
     root = Path(tempfile.mkdtemp(prefix=temporary_prefix()))
     root.chmod(0o711)
-    atexit.register(remove_tree, root)
     return root
 
 
