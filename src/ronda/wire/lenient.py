@@ -58,8 +58,13 @@ def read_leniently(data: bytes | Raw, kind: type[T], strict: msgspec.DecodeError
         info: inspect.Type = _info(kind)
         fitted: T = _fit(value, info)
     except (*_NOT_FIT, RecursionError):
-        raise strict from None
-    return fitted
+        pass
+    else:
+        return fitted
+    try:
+        raise strict
+    finally:
+        del strict  # which knows this frame by now: a cycle
 
 
 _info: Callable[[Any], inspect.Type] = cache(inspect.type_info)
