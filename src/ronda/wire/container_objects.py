@@ -15,7 +15,6 @@ from ronda.core.supplies import CodeLimits
 from ronda.errors import BadRequest
 from ronda.wire.containers import container_id
 from ronda.wire.fields import bad, check_count, decode_field, read_fields
-from ronda.wire.files import Query
 from ronda.wire.supplies import MOST_FILES, MOST_SKILLS, MemoryLimit, SkillWish, read_limits, read_skill
 
 _LONGEST_NAME: Final = 255
@@ -102,38 +101,3 @@ def file_object(file: StoredFile, container: str) -> dict[str, Any]:
         "path": f"{_FOLDER}/{file.name}",
         "source": "assistant" if file.purpose == "agent_output" else "user",
     }
-
-
-class PageEntry(Struct, frozen=True):
-    """An object and the id that a page goes on from."""
-
-    id: str
-    object: dict[str, Any]
-
-
-def write_page(rows: Sequence[PageEntry], query: Query) -> dict[str, Any]:
-    order = _last(query, "order", "desc")
-    if order not in ("asc", "desc"):
-        raise BadRequest(f"'order' must be 'asc' or 'desc', not {order[:50]!r}", param="order")
-    text = _last(query, "limit", "20")
-    if not (text.isascii() and text.isdigit() and len(text) < 4 and 1 <= int(text) <= 100):
-        raise BadRequest(f"'limit' must be a whole number from 1 to 100, not {text[:50]!r}", param="limit")
-    found = list(rows) if order == "asc" else list(rows)[::-1]
-    start, after = 0, _last(query, "after", "")
-    if after:
-        start = next((at + 1 for at, row in enumerate(found) if row.id == after), 0)
-        if not start:
-            raise BadRequest(f"'after' names nothing that is there: {after[:200]!r}", param="after")
-    page = found[start : start + int(text)]
-    return {
-        "object": "list",
-        "data": [row.object for row in page],
-        "first_id": page[0].id if page else None,
-        "last_id": page[-1].id if page else None,
-        "has_more": len(found) > start + int(text),
-    }
-
-
-def _last(query: Query, name: str, default: str) -> str:
-    values = query.get(name)
-    return values[-1] if values else default

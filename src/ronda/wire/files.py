@@ -16,13 +16,12 @@ from msgspec import Struct
 from ronda.core.files import StoredFile
 from ronda.errors import BadRequest
 from ronda.wire.json import encode
+from ronda.wire.pages import PAGE_TOKEN, Query, in_order, last_value, openai_list, page_after, read_limit, whole_number
 
 FileShape: TypeAlias = Literal["openai", "anthropic", "mistral"]
-Query: TypeAlias = Mapping[str, Sequence[str]]
 
 _ANTHROPIC: Final = ("anthropic-version", "anthropic-beta")
 _MISTRAL_QUERY: Final = ("page_size", "include_total")
-_PAGE: Final = "page_"  # what a page's token begins with: Anthropic's clients take it for opaque
 _MOST_IDS: Final = 100
 _HOUR, _DAY = 3600, 86400
 
@@ -76,13 +75,7 @@ def _openai_lifetime(fields: Mapping[str, str]) -> float | None:
 
 
 def _seconds(fields: Mapping[str, str], name: str, least: int, most: int) -> float | None:
-    return None if not fields.get(name) else float(_number(fields[name], name, least, most))
-
-
-def _number(text: str, name: str, least: int, most: int) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 16 and least <= int(text) <= most):
-        raise BadRequest(f"'{name}' must be a whole number from {least} to {most}, not {text[:50]!r}", param=name)
-    return int(text)
+    return None if not fields.get(name) else float(whole_number(fields[name], name, least, most))
 
 
 # ---- one file --------------------------------------------------------------------------------------------------------
@@ -161,18 +154,10 @@ def write_page(files: Sequence[StoredFile], query: Query, shape: FileShape) -> b
 
 
 def _openai_page(files: Sequence[StoredFile], query: Query) -> dict[str, Any]:
-    found = [file for file in files if file.purpose == _last(query, "purpose", file.purpose)]
-    order = _last(query, "order", "asc")
-    if order not in ("asc", "desc"):
-        raise BadRequest(f"'order' must be 'asc' or 'desc', not {order[:50]!r}", param="order")
-    page, has_more = page_after(
-        found if order == "asc" else found[::-1],
-        _last(query, "after", ""),
-        _number(_last(query, "limit", "10000"), "limit", 1, 10_000),
-        "after",
-    )
-    data = [file_object(file, "openai") for file in page]
-    return {"object": "list", "data": data, "has_more": has_more, **_ends(page)}
+    found = [file for file in files if file.purpose == last_value(query, "purpose", file.purpose)]
+    limit = read_limit(query, 10_000, 10_000)
+    page, has_more = page_after(in_order(found, query), last_value(query, "after", ""), limit, "after", "a file")
+    return openai_list([file_object(file, "openai") for file in page], has_more=has_more)
 
 
 def _anthropic_page(files: Sequence[StoredFile], query: Query) -> dict[str, Any]:
@@ -181,52 +166,34 @@ def _anthropic_page(files: Sequence[StoredFile], query: Query) -> dict[str, Any]
             raise BadRequest(f"'ids[]' takes at most {_MOST_IDS} ids, without 'limit' and 'page'", param="ids[]")
         page, has_more = [file for file in files if file.id in ids], False
     else:
-        limit = _number(_last(query, "limit", "20"), "limit", 1, 1000)
-        if (scope := _last(query, "scope_id", "")) != "":
+        limit = read_limit(query, 20, 1000)
+        if (scope := last_value(query, "scope_id", "")) != "":
             files = [file for file in files if file.session == scope]
-        if before := _last(query, "before_id", ""):
-            page, has_more = page_after(files[::-1], before, limit, "before_id")
+        if before := last_value(query, "before_id", ""):
+            page, has_more = page_after(files[::-1], before, limit, "before_id", "a file")
             page = page[::-1]
         else:
-            token = _last(query, "page", "")
-            after = token.removeprefix(_PAGE) if token else _last(query, "after_id", "")
-            page, has_more = page_after(files, after, limit, "page" if token else "after_id")
+            token = last_value(query, "page", "")
+            after = token.removeprefix(PAGE_TOKEN) if token else last_value(query, "after_id", "")
+            page, has_more = page_after(files, after, limit, "page" if token else "after_id", "a file")
     data = [file_object(file, "anthropic") for file in page]
-    next_page = f"{_PAGE}{page[-1].id}" if has_more else None
-    return {"data": data, "has_more": has_more, **_ends(page), "next_page": next_page}
+    first, last = (page[0].id, page[-1].id) if page else (None, None)
+    next_page = f"{PAGE_TOKEN}{last}" if has_more else None
+    return {"data": data, "has_more": has_more, "first_id": first, "last_id": last, "next_page": next_page}
 
 
 def _mistral_page(files: Sequence[StoredFile], query: Query) -> dict[str, Any]:
     wanted = {name: set(query[name]) for name in ("purpose", "mimetypes", "source", "sample_type") if name in query}
-    text = _last(query, "search", "").lower()
+    text = last_value(query, "search", "").lower()
     found = []
     for file in files:
         facts = {"purpose": file.purpose, "mimetypes": file.mime_type, "source": "upload", "sample_type": "instruct"}
         if text in file.name.lower() and all(facts[name] in values for name, values in wanted.items()):
             found.append(file)
-    number = _number(_last(query, "page", "0"), "page", 0, 10**9)
-    size = _number(_last(query, "page_size", "100"), "page_size", 1, 1000)
+    number = whole_number(last_value(query, "page", "0"), "page", 0, 10**9)
+    size = whole_number(last_value(query, "page_size", "100"), "page_size", 1, 1000)
     page = found[number * size : (number + 1) * size]
     written: dict[str, Any] = {"object": "list", "data": [file_object(file, "mistral") for file in page]}
-    if _last(query, "include_total", "true").lower() != "false":
+    if last_value(query, "include_total", "true").lower() != "false":
         written["total"] = len(found)
     return written
-
-
-def page_after(files: Sequence[StoredFile], after: str, limit: int, param: str) -> tuple[list[StoredFile], bool]:
-    """Those that follow `after`, and whether more do."""
-    start = 0
-    if after:
-        start = next((at + 1 for at, file in enumerate(files) if file.id == after), -1)
-        if start < 0:
-            raise BadRequest(f"'{param}' names a file that is not there: {after[:200]!r}", param=param)
-    return list(files[start : start + limit]), len(files) > start + limit
-
-
-def _ends(page: Sequence[StoredFile]) -> dict[str, str | None]:
-    return {"first_id": page[0].id if page else None, "last_id": page[-1].id if page else None}
-
-
-def _last(query: Query, name: str, default: str) -> str:
-    values = query.get(name)
-    return values[-1] if values else default

@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from ronda.core.skills import SkillVersion, StoredSkill
-from ronda.errors import BadRequest
-from ronda.wire.files import Query, when
+from ronda.wire.files import when
 from ronda.wire.json import encode
+from ronda.wire.pages import PAGE_TOKEN, Query, in_order, last_value, openai_list, page_after, read_limit
 
 # "anthropic" is the API of the version below and later, "anthropic-beta" what was before it.
 SkillShape: TypeAlias = Literal["openai", "anthropic", "anthropic-beta"]
 
 _NEWER: Final = "2026-10-21"
-_PAGE: Final = "page_"
 
 T = TypeVar("T", SkillVersion, StoredSkill)
 
@@ -90,7 +89,7 @@ def write_version_deleted(version: SkillVersion, shape: SkillShape) -> bytes:
 
 
 def write_skills(skills: Sequence[StoredSkill], query: Query, shape: SkillShape) -> bytes:
-    if shape != "openai" and _last(query, "source", "custom") != "custom":
+    if shape != "openai" and last_value(query, "source", "custom") != "custom":
         skills = []  # whoever else makes some, none of theirs are here
     page, has_more = _page(skills, query, shape)
     return encode(_list([skill_object(skill, shape) for skill in page], has_more, shape))
@@ -102,31 +101,14 @@ def write_versions(skill: StoredSkill, query: Query, shape: SkillShape) -> bytes
 
 
 def _list(data: list[dict[str, Any]], has_more: bool, shape: SkillShape) -> dict[str, Any]:
-    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
     if shape == "openai":
-        return {"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": has_more}
-    return {"data": data, "has_more": has_more, "next_page": f"{_PAGE}{last}" if has_more else None}
+        return openai_list(data, has_more=has_more)
+    return {"data": data, "has_more": has_more, "next_page": f"{PAGE_TOKEN}{data[-1]['id']}" if has_more else None}
 
 
 def _page(all: Sequence[T], query: Query, shape: SkillShape) -> tuple[list[T], bool]:
-    order = _last(query, "order", "asc")
-    if order not in ("asc", "desc"):
-        raise BadRequest(f"'order' must be 'asc' or 'desc', not {order[:50]!r}", param="order")
-    text = _last(query, "limit", "20")
-    if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= 1000):
-        raise BadRequest(f"'limit' must be a whole number from 1 to 1000, not {text[:50]!r}", param="limit")
-    listed = list(all) if order == "asc" else list(all)[::-1]
-    name = "after" if shape == "openai" else "page"
-    after = _last(query, name, "")
-    start = 0
-    if after:
-        id = after.removeprefix(_PAGE) if shape != "openai" else after
-        start = next((at + 1 for at, one in enumerate(listed) if one.id == id), 0)
-        if not start:
-            raise BadRequest(f"'{name}' names nothing that is there: {after[:200]!r}", param=name)
-    return listed[start : start + int(text)], len(listed) > start + int(text)
-
-
-def _last(query: Query, name: str, default: str) -> str:
-    values = query.get(name)
-    return values[-1] if values else default
+    param = "after" if shape == "openai" else "page"
+    after = last_value(query, param, "")
+    if shape != "openai":
+        after = after.removeprefix(PAGE_TOKEN)
+    return page_after(in_order(all, query), after, read_limit(query, 20, 1000), param, "a skill")

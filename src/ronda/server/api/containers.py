@@ -14,16 +14,14 @@ from ronda.sandbox.policy import AllowedHosts, FullNetwork, Loopback, Network, N
 from ronda.server.api.files import FileContent, content_type_of, receive_file
 from ronda.server.http.incoming import Incoming, Json, NoContent
 from ronda.wire.container_objects import (
-    PageEntry,
     container_object,
     file_object,
     read_file_id,
     read_new,
-    write_page,
 )
-from ronda.wire.containers import container_id
 from ronda.wire.file_kinds import OCTETS
 from ronda.wire.json import encode
+from ronda.wire.pages import page_of_objects
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -70,8 +68,8 @@ async def list_containers(server: Server, incoming: Incoming) -> ASGIApp:
     found = await server.containers.of(incoming.owner)
     if names := incoming.query.get("name"):
         found = [one for one in found if one.name == names[-1]]
-    rows = [PageEntry(container_id(one.session), _container_object(server, one)) for one in found]
-    return Json(encode(write_page(rows, incoming.query)))
+    containers = [_container_object(server, one) for one in found]
+    return Json(encode(page_of_objects(containers, incoming.query, 100, "a container")))
 
 
 async def get(server: Server, incoming: Incoming) -> ASGIApp:
@@ -103,8 +101,8 @@ def _facts(facts: FileFacts, session: str) -> FileFacts:
 async def list_files(server: Server, incoming: Incoming) -> ASGIApp:
     owner, id = incoming.owner, incoming.places["id"]
     session = (await server.containers.find(owner, id)).session
-    rows = [PageEntry(file.id, file_object(file, id)) for file in await server.containers.files(owner, session)]
-    return Json(encode(write_page(rows, incoming.query)))
+    files = [file_object(file, id) for file in await server.containers.files(owner, session)]
+    return Json(encode(page_of_objects(files, incoming.query, 100, "a file")))
 
 
 async def get_file(server: Server, incoming: Incoming) -> ASGIApp:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
 
@@ -22,6 +22,7 @@ from ronda.wire.json import encode
 from ronda.wire.openai_responses.input_items import input_items
 from ronda.wire.openai_responses.resource import StoredOptions, run_id, since_of
 from ronda.wire.openai_responses.server_answer import SDK_LANGUAGE, ResponseAnswer, progress_type
+from ronda.wire.pages import page_of_objects
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -41,8 +42,6 @@ FIELDS = {
         "include": "ignored: an item is listed with everything it has",
     },
 }
-_PAGE = 20
-_LONGEST_PAGE = 100
 
 
 async def retrieve(server: Server, incoming: Incoming) -> ASGIApp:
@@ -115,18 +114,9 @@ async def cancel(server: Server, incoming: Incoming) -> ASGIApp:
 
 
 async def list_input(server: Server, incoming: Incoming) -> ASGIApp:
-    query = Query(incoming)
     _, run = await find_response(server, incoming.places["id"], incoming.owner)
     items = input_items(run, StoredOptions.of(run.start))
-    limit = query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE
-    if query.word("order", "desc", ("asc", "desc")) == "desc":
-        items.reverse()
-    if (after := query.text("after")) is not None:
-        at = next((at for at, item in enumerate(items) if item["id"] == after), None)
-        if at is None:
-            raise BadRequest(f"'after' names the item '{after[:100]}', which is not in this list", param="after")
-        items = items[at + 1 :]
-    return Json(encode(_page(items[:limit], has_more=len(items) > limit)))
+    return Json(encode(page_of_objects(items, incoming.query, 100, "an item")))
 
 
 async def find_response(server: Server, id: str, owner: str) -> tuple[list[Event], Run]:
@@ -136,8 +126,3 @@ async def find_response(server: Server, id: str, owner: str) -> tuple[list[Event
     if run is None or StoredOptions.key not in run.start.about or since_of(id) > len(events):
         raise NotFound(f"Response with id '{id[:100]}' not found.", param="response_id")
     return events, run
-
-
-def _page(items: list[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
-    first, last = (items[0]["id"], items[-1]["id"]) if items else (None, None)
-    return {"object": "list", "data": items, "first_id": first, "last_id": last, "has_more": has_more}
