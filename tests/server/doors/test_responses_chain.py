@@ -164,6 +164,24 @@ async def test_a_caller_that_does_not_answer_its_calls_can_go_on_all_the_same(do
     assert model.heard[1][2:] == [ToolTurn(results), user("never mind")]
 
 
+async def test_results_that_a_chain_has_may_be_sent_again(door: Door, stream: bool) -> None:
+    both = Line(calls=(Call("lookup", {"q": "b"}, "c1"), Call("pick", {"color": "red"}, "c2")))
+    model = ScriptedModel(both, calls(Call("pick", {"color": "blue"}, "c3")), says("Done."))
+    sent: list[Json] = []
+    previous: str | None = None
+    async with door.serving(model, lookup) as served:
+        for _ in range(3):  # as Semantic Kernel goes on
+            answer = await ask(
+                served.client(), stream, input=[ALSO, *sent], tools=[PICK], previous_response_id=previous
+            )
+            previous = answer.id
+            sent += [output(item.call_id, "ok") for item in answer.output if item.type == "function_call"]
+
+    assert (answer.output_text, len(sent)) == ("Done.", 2)
+    results = [result for turn in model.heard[2] if isinstance(turn, ToolTurn) for result in turn.results]
+    assert results == [ToolResult("c1", "found b"), ToolResult("c2", "ok"), ToolResult("c3", "ok")]
+
+
 async def test_a_result_that_nobody_asked_for_is_a_400(door: Door, stream: bool) -> None:
     model = ScriptedModel(says("Hi."))
     async with door.serving(model) as served:

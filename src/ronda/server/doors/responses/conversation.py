@@ -7,12 +7,13 @@ stand around a conversation and are not carried over.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Raw
 from msgspec.structs import replace
 
-from ronda.core.parts import SystemTurn, Turn
+from ronda.core.parts import SystemTurn, ToolTurn, Turn
 from ronda.core.run import Run, rebuild
 from ronda.core.transcript import UnknownCall, join_turns
 from ronda.errors import BadRequest, NotFound
@@ -49,8 +50,9 @@ async def join_conversation(
         before, parent = await _previous(server, request.previous, owner, local)
         session = "" if request.session is not None else before.start.session  # its code goes on in the same folder
         given = model_ids(before, turns)
-        turns = _join_turns(before, all_renamed(turns, given))
-        ids = {**{caller: model for model, caller in caller_ids(before.start).items()}, **ids, **given}
+        earlier = {caller: model for model, caller in caller_ids(before.start).items()}
+        turns = _join_turns(before, all_renamed(turns, {**earlier, **given}))
+        ids = {**earlier, **ids, **given}
     lead: tuple[Turn, ...] = () if request.instructions is None else (SystemTurn(request.instructions),)
     answer = replace(request.answer, instructed=bool(lead))
     return replace(request, turns=(*lead, *turns), parent=parent, answer=answer, ids=ids, conversation=session)
@@ -74,12 +76,29 @@ async def _previous(server: Server, response: str, owner: str, local: Local | No
 
 
 def _join_turns(before: Run, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    carried = conversation(before, fields_with(before) or StoredOptions())
     try:
-        return join_turns(conversation(before, fields_with(before) or StoredOptions()), turns, before.results)
+        return join_turns(carried, turns, before.results)
+    except UnknownCall:
+        pass
+    try:  # some clients send every result of a chain again with each of its requests (Semantic Kernel)
+        return join_turns(carried, _unanswered(carried, turns), before.results)
     except UnknownCall as error:
         raise BadRequest(
             f"No tool call found for function call output with call_id {error.call_id[:100]}.", param="input"
         ) from error
+
+
+def _unanswered(before: Sequence[Turn], turns: Sequence[Turn]) -> list[Turn]:
+    """The new turns without results of calls that have theirs."""
+    answered = {result.call_id for turn in before if isinstance(turn, ToolTurn) for result in turn.results}
+    left: list[Turn] = []
+    for turn in turns:
+        if not isinstance(turn, ToolTurn):
+            left.append(turn)
+        elif results := [result for result in turn.results if result.call_id not in answered]:
+            left.append(ToolTurn(tuple(results)))
+    return left
 
 
 async def _named_item(server: Server, id: str, owner: str, at: int) -> Raw:
