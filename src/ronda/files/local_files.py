@@ -14,7 +14,6 @@ from typing import Final
 from ronda.core.files import StoredFile
 from ronda.files.blobs import FolderBlobs, NewBlob
 from ronda.files.file_store import FileFacts, FileLimits, FileStore
-from ronda.sandbox.temporary import sweep_temporary, temporary_prefix
 from ronda.store.files import FileQuota
 from ronda.store.memory import MemoryCatalog
 
@@ -56,13 +55,24 @@ def temporary_files() -> FileStore:
 class _TemporaryBlobs(FolderBlobs):
     def __init__(self) -> None:
         # Nobody can guess the name, so nobody can have made such a folder before us.
-        super().__init__(os.path.join(tempfile.gettempdir(), f"{temporary_prefix()}{secrets.token_hex(8)}"))
+        super().__init__(os.path.join(tempfile.gettempdir(), f"{_prefix()}{secrets.token_hex(8)}"))
         weakref.finalize(self, _remove, self._folder, os.getpid())
 
     def begin(self) -> NewBlob:
-        if sys.platform == "linux" and not self._folder.exists():  # elsewhere nobody can tell which processes are alive
+        if sys.platform == "linux" and not self._folder.exists():
+            from ronda.sandbox.temporary import sweep_temporary
+
             sweep_temporary()
         return super().begin()
+
+
+def _prefix() -> str:
+    """Elsewhere nobody can tell which processes are alive, so nobody removes what those leave that were killed."""
+    if sys.platform == "linux":
+        from ronda.sandbox.temporary import temporary_prefix
+
+        return temporary_prefix()
+    return f"ronda-{os.getpid()}-"
 
 
 def _remove(folder: Path, process: int) -> None:

@@ -69,7 +69,8 @@ class SqliteJournal(BufferedJournal):
         timeout: float = 5.0,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self.path = self._path = path = os.fspath(path)
+        self._path = path = os.fspath(path)
+        self.path = path if path == MEMORY else os.path.abspath(path)  # also for a program that changes its folder
         self._timeout = timeout
         self._now = now
         self._db = open_database(path, MIGRATIONS, kind="ronda journal", timeout=timeout)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -13,9 +13,11 @@ from ronda.drive.tools import as_text
 from ronda.errors import RondaError
 from ronda.files.file_store import FileFacts, FileStore
 from ronda.sandbox.names import clean_name
-from ronda.tools.files.documents import ExtractedText
 from ronda.tools.files.reading import MAX_SLICE, READ, ReadFileTool
 from ronda.tools.files.session_files import KnownFile, SessionFiles
+
+if TYPE_CHECKING:
+    from ronda.tools.files.documents import ExtractedText
 
 _MADE: Final = ("tool_result", "agent_output")  # purposes of files that tools made
 _WAY_OUT: Final = "; results are not kept for ever, so call the tool again if you need this one"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -14,16 +14,18 @@ from ronda.core.plan import ToolSpec
 from ronda.core.taint import PRIVATE
 from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import RondaError
-from ronda.tools.files.documents import ExtractedText
 from ronda.tools.files.session_files import KnownFile, SessionFiles
 from ronda.wire.file_kinds import Utf8Check
+
+if TYPE_CHECKING:
+    from ronda.tools.files.documents import ExtractedText  # with a sandbox behind it
 
 READ: Final = "mistralrs_read_file"
 LIST: Final = "mistralrs_list_files"
 MAX_SLICE: Final = RESULT_CHARS  # characters of one call
 
 # The text of a document; None of a file that is none.
-ExtractText = Callable[[ToolContext, KnownFile], Awaitable[ExtractedText | None]]
+ExtractText: TypeAlias = "Callable[[ToolContext, KnownFile], Awaitable[ExtractedText | None]]"
 
 _READ_PARAMETERS: Final = {
     "type": "object",
