@@ -210,6 +210,19 @@ def test_a_run_that_goes_on_in_another_process_reads_it_beside_its_journal(tmp_p
     assert was_read(model, 0)
 
 
+def test_a_program_may_change_its_folder_after_it_has_opened_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    journal = SqliteJournal("runs.db")
+    monkeypatch.chdir("/")
+    model = reads_on()
+    assert invoke_agent(Agent(model, tools=[report]), "go", journal=journal) == "done"
+    asyncio.run(journal.close())
+    check_reading(model)
+    assert {"runs.db", "runs.db-files"} <= set(os.listdir(tmp_path))
+
+
 def test_the_temporary_folder_goes_with_its_process_and_not_with_a_fork(temporary: Path) -> None:
     _, _, *folders = run_elsewhere()
     assert len(folders) == 1

@@ -69,8 +69,9 @@ class SqliteJournal(BufferedJournal):
         timeout: float = 5.0,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._path = path = os.fspath(path)
-        self.path = path if path == MEMORY else os.path.abspath(path)  # also for a program that changes its folder
+        path = os.fspath(path)
+        # Also for a program that changes its folder.
+        self.path = self._path = path = path if path == MEMORY else os.path.abspath(path)
         self._timeout = timeout
         self._now = now
         self._db = open_database(path, MIGRATIONS, kind="ronda journal", timeout=timeout)
