@@ -32,6 +32,9 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = loop
         self._buffer = buffer  # where the event loop puts what arrives
         self._transport: asyncio.Transport
+        self._pieces: list[bytes] = []
+        # The parser calls it for every piece: of a stream with each of its frames. So it is the list's own, not one of ours.
+        self.on_body = self._pieces.append
         self._parser = HttpResponseParser(self)
         # What other clients let pass, too: a model's server may be anybody's, and nothing is passed on from here.
         self._parser.set_dangerous_leniencies(
@@ -44,8 +47,7 @@ class Connection(asyncio.BufferedProtocol):
         self._watch: asyncio.TimerHandle | None = None
         self._deadline = 0.0
         self._timeout = 0.0
-        self._pieces: list[bytes] = []
-        self._waiting = 0  # bytes in them
+        self._waiting = 0  # bytes that came since somebody took some
         self._paused = False
         self._is_busy = False
         self._large = False  # what was asked
@@ -114,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
             await self._more()
         pieces = self._pieces
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        self._pieces = []
+        pieces.clear()
         self._waiting = 0
         if self._paused and not self.closed:
             self._paused = False
@@ -125,7 +127,7 @@ class Connection(asyncio.BufferedProtocol):
     def done(self) -> bool:
         """The answer is read; may the connection be used again?"""
         self._is_busy = False
-        self._pieces = []
+        self._pieces.clear()
         self._waiting = 0
         if not self._lasts or self.closed or self._paused or self._transport.get_write_buffer_size():
             return False
@@ -206,6 +208,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._break(ConnectionBroken(f"what it sent is not HTTP: {error}"))
                 return
             self.abort()
+        self._waiting += nbytes
+        if self._waiting > _MANY and self._pieces and not (self._paused or self.closed):
+            self._paused = True
+            self._transport.pause_reading()
         if self.status == 0 and self._head_size > _LONGEST_HEAD:
             self._break(ConnectionBroken("its head is too long"))
         self._wake()
@@ -245,13 +251,6 @@ class Connection(asyncio.BufferedProtocol):
             self.headers = {}
         else:
             self.status = status
-
-    def on_body(self, data: bytes) -> None:
-        self._pieces.append(data)
-        self._waiting += len(data)
-        if self._waiting > _MANY and not self._paused:
-            self._paused = True
-            self._transport.pause_reading()
 
     def on_message_complete(self) -> None:
         if self.status:

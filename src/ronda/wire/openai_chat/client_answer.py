@@ -6,7 +6,7 @@ parts. It knows the dialect and its many speakers' habits, not who is at the oth
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -51,7 +51,10 @@ from ronda.wire.openai_chat.client_plain import (
 from ronda.wire.openai_chat.client_plain import read_choices as read_choices
 from ronda.wire.openai_chat.client_plain import read_message as read_message
 from ronda.wire.openai_chat.client_plain import read_plain as read_plain
+from ronda.wire.openai_chat.client_text import decode_text
 from ronda.wire.stream import ChoicesStream, cut_short
+
+_MISSES: Final = 8  # chunks that were taken for nothing but text and were not, after which none is
 
 
 class _ChunkChoice(Struct, frozen=True, gc=False):
@@ -212,42 +215,63 @@ def _call_again(call: ToolCall, name: str, extra: Raw) -> dict[str, Any]:
 class Reader(ChoicesStream):
     """A stream of one or more choices."""
 
-    __slots__ = ("_choices", "_done", "_usage")
+    __slots__ = ("_choices", "_done", "_is_text", "_misses", "_usage")
 
     def __init__(self, choices: int = 1, naming: Naming = NOBODY) -> None:
         super().__init__(choices)
+        self._is_text = True  # so that the next chunk, too, will be nothing but text
+        self._misses = 0
         self._choices = [_ChoiceReader(naming, number) for number in range(choices)]
         self._usage: UsageSaid | None = None
         self._done = False
 
     def _read_into(self, out: list[Preview], frames: list[bytes]) -> None:
+        first = self._choices[0]
         for frame in frames:
             if frame == b"[DONE]" or not frame:
                 self._done = self._done or bool(frame)
                 continue
-            frame = self._halves.mend(frame)
-            try:
-                chunk = _decode_chunk(frame)
-            except msgspec.DecodeError as error:
-                if frame.strip() == b"[DONE]":
-                    self._done = True
+            if self._is_text:
+                try:
+                    [choice] = decode_text(frame).choices
+                except msgspec.DecodeError:
+                    self._is_text = False
+                    self._misses += 1
+                else:
+                    if text := choice.delta.content:
+                        first.texts.append(text)
+                        out.append(TextDelta(text))
+                    if choice.finish_reason:
+                        first.finish_reason = choice.finish_reason
                     continue
-                chunk = read_leniently(frame, _Chunk, error)
-            if chunk.usage is not None:
-                self._usage = chunk.usage
-            elif chunk.x_groq is not None and chunk.x_groq.usage is not None:
-                self._usage = chunk.x_groq.usage
-            if chunk.error != NULL and is_error(chunk.error):
-                raise envelope_error(bytes(chunk.error))
-            if chunk.choices:
-                for choice in chunk.choices:
-                    index = choice.index or 0
-                    if index == 0:
-                        self._choices[0].add(choice, out)
-                    elif 0 < index < len(self._choices):
-                        self._choices[index].add(choice, self._aside[index - 1])
-            elif chunk.choices is None and (failure := bare_error(frame)) is not None:
-                raise failure
+            self._read_chunk(frame, out)
+
+    def _read_chunk(self, frame: bytes, out: list[Preview]) -> None:
+        """Any chunk: of any choice, with anything in it."""
+        frame = self._halves.mend(frame)
+        try:
+            chunk = _decode_chunk(frame)
+        except msgspec.DecodeError as error:
+            if frame.strip() == b"[DONE]":
+                self._done = True
+                return
+            chunk = read_leniently(frame, _Chunk, error)
+        if chunk.usage is not None:
+            self._usage = chunk.usage
+        elif chunk.x_groq is not None and chunk.x_groq.usage is not None:
+            self._usage = chunk.x_groq.usage
+        if chunk.error != NULL and is_error(chunk.error):
+            raise envelope_error(bytes(chunk.error))
+        if chunk.choices:
+            for choice in chunk.choices:
+                index = choice.index or 0
+                if index == 0:
+                    self._choices[0].add(choice, out)
+                    self._is_text = self._misses < _MISSES and bool(out) and type(out[-1]) is TextDelta
+                elif 0 < index < len(self._choices):
+                    self._choices[index].add(choice, self._aside[index - 1])
+        elif chunk.choices is None and (failure := bare_error(frame)) is not None:
+            raise failure
 
     def finish_all(self) -> list[ModelFinished]:
         self._must_be_sound()
