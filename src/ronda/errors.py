@@ -25,7 +25,7 @@ Messages name the thing and the way out. What is raised is not logged by whoever
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
@@ -159,3 +159,8 @@ class ToolFailed(RondaError):
 
 class ProtocolError(RondaError):
     """Two events that cannot follow each other: a bug in Ronda, or a journal that was tampered with."""
+
+
+def quote_names(names: Iterable[str]) -> str:
+    """Names as a message lists them."""
+    return ", ".join([f"'{name}'" for name in names])

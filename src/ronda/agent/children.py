@@ -38,7 +38,7 @@ from ronda.core.limits import LIBRARY_ROUNDS
 from ronda.core.parts import user
 from ronda.core.run import Run, rebuild
 from ronda.drive import ToolContext, ToolOutput, check_answer, child_id
-from ronda.errors import BadConfig, BadRequest, RunCancelled, RunEnded
+from ronda.errors import BadConfig, BadRequest, RunCancelled, RunEnded, quote_names
 from ronda.host.recovery import expiry_facts, recovery_facts
 from ronda.prompty.children import INPUT, Child
 from ronda.prompty.model import Prompty
@@ -273,7 +273,7 @@ async def _outcome(start: Start, parent: LiveRun, family: Family) -> ToolOutput:
         output = ToolOutput(f"Error: the agent '{start.agent.name}' has no answer: {error}", failed=True)
     else:
         if run.ended is not None and run.ended.reason == "tool_calls":
-            names = ", ".join(f"'{call.name}'" for call in run.open_calls)
+            names = quote_names([call.name for call in run.open_calls])
             text = f"Error: the agent '{start.agent.name}' asked for {names}, but it is run with a single model call"
             output = ToolOutput(text, failed=True)
         else:

@@ -26,7 +26,7 @@ from ronda.core.output import final_text
 from ronda.core.parts import Turn, user
 from ronda.core.run import Run
 from ronda.drive import Provider
-from ronda.errors import BadConfig, BadRequest, RondaError
+from ronda.errors import BadConfig, BadRequest, RondaError, quote_names
 from ronda.prompty.handlers import CallerTool
 from ronda.prompty.history import PLACE_OF_THREAD, thread_of, with_history
 from ronda.prompty.inputs import kept_inputs, validate_inputs
@@ -174,7 +174,7 @@ def check_inputs(prompty: Prompty, inputs: Any, history: Messages | None = None)
 
 def _refuse_text(prompty: Prompty, inputs: Any) -> None:
     if isinstance(inputs, str):
-        names = ", ".join(f"'{one.name}'" for one in prompty.inputs) or "none"
+        names = quote_names([one.name for one in prompty.inputs]) or "none"
         raise BadRequest(f"the inputs of a prompty file are a mapping; this one declares {names}", param="inputs")
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from ronda.cli.terminal import as_utf8
-from ronda.errors import BadConfig, BadRequest
+from ronda.errors import BadConfig, BadRequest, quote_names
 from ronda.prompty.check import check
 from ronda.prompty.dotenv import with_dotenv
 from ronda.prompty.inputs import read_input
@@ -69,7 +69,7 @@ def read_inputs(prompty: Prompty, pairs: Sequence[str]) -> dict[str, Any]:
         if name in inputs:
             raise BadConfig(f"the input '{name}' is given twice")
         if not _is_known(prompty, name):
-            has = ", ".join(f"'{declared.name}'" for declared in prompty.inputs) or "none"
+            has = quote_names([declared.name for declared in prompty.inputs]) or "none"
             _warn(f"the file has no input '{name}'; it has {has}")
         inputs[name] = _value(prompty, name, as_utf8(value, f"the input '{name}'"))
     return inputs

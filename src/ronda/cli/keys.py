@@ -8,6 +8,7 @@ import sys
 import time
 
 from ronda.cli.storage import open_storage
+from ronda.cli.table import local_time, print_table
 from ronda.errors import BadConfig
 from ronda.store.keys import Keys, new_key
 
@@ -62,11 +63,8 @@ async def _show(keys: Keys) -> None:
         print("no keys yet: 'ronda keys create --owner NAME' makes one")
         return
     rows = [("ID", "OWNER", "CREATED", "REVOKED")]
-    rows += [(row.id, row.owner, _day(row.created), "-" if row.revoked is None else _day(row.revoked)) for row in found]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        print("  ".join([*[cell.ljust(width) for cell, width in zip(row, widths, strict=False)], row[3]]))
-
-
-def _day(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+    rows += [
+        (row.id, row.owner, local_time(row.created), "-" if row.revoked is None else local_time(row.revoked))
+        for row in found
+    ]
+    print_table(rows)

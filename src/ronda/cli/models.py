@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ronda.cli.table import print_table
 from ronda.errors import BadConfig
 from ronda.providers.local.files import DEFAULT, PACKAGE, REQUIREMENT, find_model, header_of, list_models, models_folder
 from ronda.wire.markup.family import family_of, supports_tools
@@ -32,9 +33,7 @@ def show() -> int:
             continue
         calls = family_of(header.template).name if supports_tools(header.template) else "hermes (ours)"
         rows.append((f"local:{file.name}", f"{header.size / 1e6:.0f} MB", calls, f"{header.context}", str(file.path)))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
-        print("  ".join([*[cell.ljust(width) for cell, width in zip(row, widths, strict=False)], row[4]]))
+    print_table(rows)
     return 0
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ronda.agent import RunOptions, stream_agent
 from ronda.cli.progress import short
 from ronda.cli.storage import Storage, open_storage
+from ronda.cli.table import local_time, print_table
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
 from ronda.core.run import Run
 from ronda.errors import BadConfig, NotFound
@@ -125,20 +125,14 @@ async def _list(host: SessionHost, owner: str) -> None:
     rows = [("NAME", "TURNS", "BYTES", "USED")]
     page = await host.store.page(owner, _AT_ONCE)
     while True:
-        rows += [(row.name, str(row.ends), str(row.size), _day(row.updated)) for row in page.sessions]
+        rows += [(row.name, str(row.ends), str(row.size), local_time(row.updated)) for row in page.sessions]
         if page.before is None:
             break
         page = await host.store.page(owner, _AT_ONCE, page.before)
     if len(rows) == 1:
         print("no sessions yet: a request with session_id, or 'ronda chat', begins one", file=sys.stderr)
         return
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        print("  ".join([*[cell.ljust(width) for cell, width in zip(row, widths, strict=False)], row[3]]))
-
-
-def _day(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+    print_table(rows)
 
 
 async def _show(host: SessionHost, key: Key) -> None:

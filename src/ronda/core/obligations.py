@@ -14,6 +14,7 @@ from ronda.core.actions import Finish
 from ronda.core.events import EndCode
 from ronda.core.parts import AssistantTurn, ToolCall
 from ronda.core.plan import Plan
+from ronda.errors import quote_names
 
 
 def is_met(turn: AssistantTurn, plan: Plan) -> bool:
@@ -39,11 +40,11 @@ class Obligations(Struct, gc=False):
 
     def no_call(self, tools: Iterable[str], instead: Sequence[ToolCall]) -> Finish | None:
         """`instead`: calls of tools that do not exist, or may not be called now."""
-        names = _quote_names(self.plan.choice.names or tools)
+        names = quote_names(self.plan.choice.names or tools)
         nudge = f"You must call a tool now: {names}. Answer with the call."
         if not instead:
             return self._ask_again(nudge, "Tool choice was required but no tools were called.", "no_call")
-        others = _quote_names(dict.fromkeys([call.name for call in instead]))
+        others = quote_names(dict.fromkeys([call.name for call in instead]))
         return self._ask_again(
             f"You cannot call {others} now. {nudge}",
             f"Tool choice was required but only other tools were called: {others}; it asks for {names}.",
@@ -69,7 +70,3 @@ class Obligations(Struct, gc=False):
         self.was_asked_again = True
         self.nudge = nudge
         return None
-
-
-def _quote_names(names: Iterable[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)

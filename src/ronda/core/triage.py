@@ -16,6 +16,7 @@ from ronda.core.limits import LimitName
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult
 from ronda.core.permissions import approval_of
 from ronda.core.plan import Plan, ToolSpec
+from ronda.errors import quote_names
 
 _CUT = "Error: not run: your turn was cut off before it was complete. Ask again, more briefly."
 _UNREADABLE_SIBLING = "Error: not run: another call of the same turn could not be read. Ask again."
@@ -110,5 +111,5 @@ def _all(calls: Sequence[ToolCall], text: str) -> dict[str, ToolResult]:
 
 def _no_such_tool(name: str, plan: Plan, tools: Mapping[str, ToolSpec]) -> str:
     allowed = [tool for tool in tools if plan.choice.allows(tool)]
-    there_is = ", ".join(f"'{tool}'" for tool in allowed) or "no tool at all"
+    there_is = quote_names(allowed) or "no tool at all"
     return f"Error: Tool '{name}' is not available; this agent has {there_is}."

@@ -15,7 +15,7 @@ import msgspec
 from ronda.core.events import Answered, Asked, Steered
 from ronda.core.parts import NULL
 from ronda.core.run import Run
-from ronda.errors import AlreadyAnswered, BadRequest, NotFound
+from ronda.errors import AlreadyAnswered, BadRequest, NotFound, quote_names
 from ronda.schema.validate import validator_for
 
 Message: TypeAlias = Answered | Steered
@@ -82,7 +82,7 @@ def check_answer(run: Run, answer: Answered) -> None:
     if question is None:
         if run.was_asked(answer.id):
             raise AlreadyAnswered(f"question '{answer.id}' is closed: it was answered, or nobody answered it in time")
-        is_open = ", ".join(f"'{one.id}'" for one in run.questions) or "none"
+        is_open = quote_names([one.id for one in run.questions]) or "none"
         raise NotFound(f"run '{run.id}' has no question '{answer.id}'; open: {is_open}", param="id")
     if answer.decision == "approve" and (problem := _problem_with(run, question, answer.arguments)) is not None:
         raise BadRequest(f"the arguments do not fit {_what(question)}: {problem}", param="arguments")

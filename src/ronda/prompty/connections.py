@@ -10,9 +10,9 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ronda.errors import BadConfig
+from ronda.errors import BadConfig, quote_names
 from ronda.prompty.errors import BadPrompty, ConnectionMissing
-from ronda.prompty.location import At, quote_names
+from ronda.prompty.location import At
 from ronda.prompty.model import Connection, OAuthConnection, ReferenceConnection
 from ronda.prompty.read_connection import read_connection
 from ronda.prompty.report import Report

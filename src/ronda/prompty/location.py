@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from ronda.errors import quote_names
 from ronda.prompty.report import Report
 from ronda.prompty.yaml_tree import Place
 
@@ -147,7 +148,3 @@ class At:
     def _misfit(self, name: str) -> None:
         known = next((label for kind, label in _NAMES if isinstance(self.value, kind)), "something else")
         self.problem(f"{name} is needed here, not {known}")
-
-
-def quote_names(names: Collection[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)

@@ -17,10 +17,9 @@ from msgspec.structs import replace
 
 from ronda.core.plan import Approval, ToolSpec
 from ronda.drive import Tool, ToolContext, ToolOutput
-from ronda.errors import BadConfig, ToolFailed
+from ronda.errors import BadConfig, ToolFailed, quote_names
 from ronda.prompty.connections import endpoint_of, grant_of, key_of, resolve_connection
 from ronda.prompty.errors import BadPrompty
-from ronda.prompty.location import quote_names
 from ronda.prompty.model import ApprovalMode, Connection, McpTool
 from ronda.prompty.tool_specs import without_bound_parameters
 from ronda.tools.mcp.config import AUTO, Approvals, Http, McpServer, Source, Sse, WebSocket, slug

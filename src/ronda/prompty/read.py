@@ -7,7 +7,8 @@ can't be meant.
 
 from __future__ import annotations
 
-from ronda.prompty.location import At, quote_names
+from ronda.errors import quote_names
+from ronda.prompty.location import At
 from ronda.prompty.model import API_TYPES, Format, Model, ModelOptions, Parser, Prompty, Template
 from ronda.prompty.read_connection import read_connection
 from ronda.prompty.read_properties import read_properties

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ronda.prompty.location import At, quote_names
+from ronda.errors import quote_names
+from ronda.prompty.location import At
 from ronda.prompty.model import CONNECTIONS, Connection
 
 CONNECTION = {  # what each kind has of its own: texts, but for `scopes`

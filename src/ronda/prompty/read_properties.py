@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ronda.prompty.location import At, quote_names
+from ronda.errors import quote_names
+from ronda.prompty.location import At
 from ronda.prompty.model import KINDS, Property
 
 _Named = TypeVar("_Named")

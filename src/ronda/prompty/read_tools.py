@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 from typing import Any, cast
 
-from ronda.prompty.location import At, quote_names
+from ronda.errors import quote_names
+from ronda.prompty.location import At
 from ronda.prompty.model import (
     ApprovalMode,
     Binding,

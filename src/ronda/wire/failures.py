@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ronda.core.events import ModelFailed, RunFinished
 from ronda.core.run import Run
+from ronda.errors import quote_names
 
 # OpenAI's code, which clients wait for to shorten a conversation.
 TOO_LONG: Final = "context_length_exceeded"
@@ -44,7 +45,7 @@ def failure_of_run(run: Run) -> Failure | None:
     if run.ended is not None:
         return failure_at(run.ended, run.failure)
     if run.is_waiting:
-        tools = ", ".join([f"'{question.tool}'" for question in run.questions])
+        tools = quote_names([question.tool for question in run.questions])
         message = (
             f"run '{run.id}' waits for a person to decide about {tools}: POST /v1/runs/{run.id}/answer goes on with it, "
             f"and GET /v1/runs/{run.id} shows its questions and, later, its result"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -24,6 +24,19 @@ def as_json(text: str) -> Raw | str:
         return Raw(encode(msgspec.json.decode(text)))
     except UNREADABLE:
         return text
+
+
+def read_object(text: str) -> dict[str, Any]:
+    """A JSON object, as the arguments of a call are; empty where it is none."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except UNREADABLE:
+        return {}
+
+
+def to_raws(members: Mapping[str, Any]) -> dict[str, Raw]:
+    """Members of an object, each as JSON."""
+    return {name: Raw(encode(value)) for name, value in members.items()}
 
 
 _PIECE: Final = 1024 * 1024  # bytes: 1 ms to look at

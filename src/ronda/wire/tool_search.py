@@ -5,26 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from ronda.core.found_tools import FIND_TOOLS
 from ronda.core.parts import ToolCall
 from ronda.core.plan import ToolSpec
-from ronda.wire.json import UNREADABLE
 
 
 def searches_tools(call: ToolCall, tools: Mapping[str, ToolSpec]) -> bool:
     """Whether a call is of ours: a caller may have a tool of that name."""
     spec = tools.get(call.name)
     return call.name == FIND_TOOLS and spec is not None and spec.kind == "builtin"
-
-
-def read_search(call: ToolCall) -> dict[str, Any]:
-    """What was asked for."""
-    try:
-        return msgspec.json.decode(call.arguments, type=dict[str, Any])
-    except UNREADABLE:
-        return {}
 
 
 def found_in(details: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> list[ToolSpec]:

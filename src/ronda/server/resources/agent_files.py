@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from ronda.agent.prompty_run import agent_of, tell_answer
 from ronda.core.parts import AssistantTurn, SystemTurn, Text, Turn, UserPart, UserTurn
 from ronda.core.run import Run
-from ronda.errors import BadConfig, BadRequest, RondaError
+from ronda.errors import BadConfig, BadRequest, RondaError, quote_names
 from ronda.prompty.dotenv import with_dotenv
 from ronda.prompty.errors import BadPrompty
 from ronda.prompty.history import PLACE_OF_THREAD, place_in, thread_of
@@ -288,7 +288,7 @@ def _check_names(prompty: Prompty, inputs: Mapping[str, Any]) -> None:
     known = [one.name for one in prompty.inputs]
     for name in inputs:
         if name not in known:
-            there_is = ", ".join(f"'{one}'" for one in known) or "none"
+            there_is = quote_names(known) or "none"
             raise BadRequest(f"the agent has no input '{name[:100]}'; it has {there_is}", param=f"inputs.{name[:100]}")
 
 

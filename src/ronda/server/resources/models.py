@@ -17,7 +17,7 @@ from ronda.core.parts import Turn
 from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
 from ronda.core.run import Run
 from ronda.drive import Provider, Tool, capabilities_of
-from ronda.errors import BadRequest, NotFound
+from ronda.errors import BadRequest, NotFound, quote_names
 from ronda.providers import split_spec
 from ronda.wire.capabilities import Need
 
@@ -147,7 +147,7 @@ class Models:
             return found
         if self._takes_any:
             return self._default
-        there_is = ", ".join(f"'{model}'" for model in self.names)
+        there_is = quote_names(self.names)
         raise NotFound(
             f"the model '{name[:200]}' does not exist here; there is {there_is}", param="model", code="model_not_found"
         )

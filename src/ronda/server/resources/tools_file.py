@@ -24,7 +24,7 @@ from ronda._plugins import plugin, plugin_names
 from ronda.agent.compaction import AnyCompaction
 from ronda.core.guardrails import AnyGuardrails, Guardrails
 from ronda.drive import Tool
-from ronda.errors import BadConfig
+from ronda.errors import BadConfig, quote_names
 from ronda.tools.function import FunctionTool, as_tool
 
 
@@ -56,7 +56,7 @@ def load_file(path: str) -> ToolsFile:
     """A file; or what an installed package offers under this name, as an entry point."""
     found = plugin("ronda.tools", path) if is_package(path) else None
     if found is None and is_package(path):
-        known = ", ".join(f"'{name}'" for name in plugin_names("ronda.tools")) or "none"
+        known = quote_names(plugin_names("ronda.tools")) or "none"
         raise BadConfig(
             f"no installed package has tools under the name '{path}' (there is {known}); a file ends in .py"
         )

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from msgspec import Raw
-
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.plan import Origin
 from ronda.wire.anthropic.content import Part, input_of
-from ronda.wire.json import encode
+from ronda.wire.json import encode, to_raws
 
 
 def block_id(run: str, place: int) -> str:
@@ -19,14 +15,10 @@ def block_id(run: str, place: int) -> str:
 def use_part(id: str, call: ToolCall, origin: Origin) -> Part:
     input = input_of(call.arguments)
     members = {"type": "mcp_tool_use", "id": id, "name": origin.tool, "server_name": origin.server, "input": input}
-    return Part("other", encode(input).decode(), members=_raws(members))
+    return Part("other", encode(input).decode(), members=to_raws(members))
 
 
 def result_part(id: str, result: ToolResult) -> Part:
     content = [{"type": "text", "text": result.content}]
     members = {"type": "mcp_tool_result", "tool_use_id": id, "is_error": result.failed, "content": content}
-    return Part("other", members=_raws(members))
-
-
-def _raws(members: dict[str, Any]) -> dict[str, Raw]:
-    return {name: Raw(encode(value)) for name, value in members.items()}
+    return Part("other", members=to_raws(members))

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from ronda.core.events import Asked
 from ronda.wire.anthropic.content import Part, input_of
 from ronda.wire.approvals import Decision, read_approvals
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import UNREADABLE, encode, to_raws
 from ronda.wire.web_calls import ronda_id
 
 _MARK = "appr_"
@@ -27,7 +27,7 @@ def waiting_use(id: str, question: Asked) -> Part:
     """For a call of a tool that the API has no block for."""
     input = input_of(question.arguments)
     members = {"type": "server_tool_use", "id": id, "name": question.tool, "input": input}
-    return Part("other", encode(input).decode(), members={name: Raw(encode(value)) for name, value in members.items()})
+    return Part("other", encode(input).decode(), members=to_raws(members))
 
 
 class _Block(Struct):

@@ -6,7 +6,6 @@ Anthropic would take none that it has not made itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +13,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.parts import ToolResult
 from ronda.wire.citations import CitedText, Source
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import UNREADABLE, encode, to_raws
 from ronda.wire.web_calls import WebCall, is_ronda_id, ronda_id, seal, texts_of
 
 
@@ -25,7 +24,7 @@ def block_id(run: str, place: int) -> str:
 def use_block(id: str, call: WebCall) -> tuple[dict[str, Raw], str]:
     """The block that says what is asked for, and its input as text."""
     members = {"type": "server_tool_use", "id": id, "name": _name(call), "input": call.arguments}
-    return _members(members), encode(call.arguments).decode()
+    return to_raws(members), encode(call.arguments).decode()
 
 
 def result_block(id: str, call: WebCall, result: ToolResult) -> dict[str, Raw]:
@@ -38,7 +37,7 @@ def result_block(id: str, call: WebCall, result: ToolResult) -> dict[str, Raw]:
         content = [_found(source, text) for source, text in zip(call.results, texts, strict=False)]
     else:
         content = _page(call, "".join(texts_of(result)))
-    return _members({"type": kind, "tool_use_id": id, "content": content})
+    return to_raws({"type": kind, "tool_use_id": id, "content": content})
 
 
 def _name(call: WebCall) -> str:
@@ -61,10 +60,6 @@ def _page(call: WebCall, text: str) -> dict[str, Any]:
     citations = {"enabled": True} if call.results and call.results[0].document is not None else None
     document = {"type": "document", "source": source, "title": title or None, "citations": citations}
     return {"type": "web_fetch_result", "url": url, "retrieved_at": None, "content": document}
-
-
-def _members(members: Mapping[str, Any]) -> dict[str, Raw]:
-    return {name: Raw(encode(value)) for name, value in members.items()}
 
 
 # ---- citations --------------------------------------------------------------------------------------------------------

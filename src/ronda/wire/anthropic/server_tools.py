@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-from msgspec import Raw
-
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.plan import ToolSpec
 from ronda.wire.anthropic.content import Part
-from ronda.wire.json import UNREADABLE, encode
-from ronda.wire.tool_search import read_search
+from ronda.wire.json import encode, read_object, to_raws
 
 _NAMES: Final = {"code_execution": "code_execution", "shell": "bash_code_execution"}
 CODE_TOOLS: Final = frozenset(_NAMES)  # types of tools
@@ -21,7 +17,7 @@ CODE_TOOLS: Final = frozenset(_NAMES)  # types of tools
 def code_use(tool_type: str, call: ToolCall, id: str) -> Part | None:
     """None where the API has no block for such a call."""
     name = _NAMES.get(tool_type)
-    arguments = _arguments(call)
+    arguments = read_object(call.arguments)
     if name == "code_execution" and isinstance(code := arguments.get("code"), str):
         input = {"code": code}
     elif name == "bash_code_execution" and isinstance(commands := arguments.get("commands"), list):
@@ -29,14 +25,14 @@ def code_use(tool_type: str, call: ToolCall, id: str) -> Part | None:
     else:
         return None
     members = {"type": "server_tool_use", "id": id, "name": name, "input": input}
-    return Part("other", encode(input).decode(), members=_raw(members))
+    return Part("other", encode(input).decode(), members=to_raws(members))
 
 
 def tool_search_use(call: ToolCall, id: str) -> Part:
     """A search for tools: by words, whichever of the two the request has asked for."""
-    input = read_search(call)
+    input = read_object(call.arguments)
     members = {"type": "server_tool_use", "id": id, "name": "tool_search_tool_bm25", "input": input}
-    return Part("other", encode(input).decode(), members=_raw(members))
+    return Part("other", encode(input).decode(), members=to_raws(members))
 
 
 def tool_search_result(id: str, result: ToolResult, found: Sequence[ToolSpec]) -> Part:
@@ -46,14 +42,7 @@ def tool_search_result(id: str, result: ToolResult, found: Sequence[ToolSpec]) -
     }
     if result.failed:
         content = {"type": "tool_search_tool_result_error", "error_code": "unavailable", "error_message": None}
-    return Part("other", members=_raw({"type": "tool_search_tool_result", "tool_use_id": id, "content": content}))
-
-
-def _arguments(call: ToolCall) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(call.arguments, type=dict[str, Any])
-    except UNREADABLE:
-        return {}
+    return Part("other", members=to_raws({"type": "tool_search_tool_result", "tool_use_id": id, "content": content}))
 
 
 def code_result(
@@ -61,11 +50,7 @@ def code_result(
 ) -> Part:
     name = _NAMES[tool_type]
     members = {"type": f"{name}_tool_result", "tool_use_id": id, "content": _content(name, result, details, files)}
-    return Part("other", members=_raw(members))
-
-
-def _raw(members: Mapping[str, Any]) -> dict[str, Raw]:
-    return {name: Raw(encode(value)) for name, value in members.items()}
+    return Part("other", members=to_raws(members))
 
 
 def _content(

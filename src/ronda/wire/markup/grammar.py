@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Raw
 
 from ronda.core.plan import ANY_OBJECT, ResponseFormat, ToolChoice, ToolSpec
-from ronda.errors import BadRequest
+from ronda.errors import BadRequest, quote_names
 from ronda.schema.bounds import SchemaError
 from ronda.schema.grammar import BoundedSchema, Cost, TooSmall, is_exact
 from ronda.wire.markup.custom import Custom, custom_of, lark_of, regex_of
@@ -151,7 +151,7 @@ class _Writer:
                 calls.append(self._form.call(self._lark, tool.name, self._arguments(tool, read, room)))
         if not calls:
             needed = min(self._budget, deadline) + min(missing)
-            names = ", ".join(f"'{tool.name}'" for tool in tools[:5])
+            names = quote_names([tool.name for tool in tools[:5]])
             raise TooSmall(
                 f"a call of {names} takes {needed} tokens at least, and max_tokens leaves {min(self._budget, deadline)}",
                 needed,

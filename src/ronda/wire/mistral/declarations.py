@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from msgspec import Meta, Raw, Struct, structs
 
 from ronda.core.plan import AUTO, NONE, Options, ResponseFormat, ToolChoice, ToolSpec
+from ronda.errors import quote_names
 from ronda.schema.validate import check_schema
 from ronda.wire import capabilities
 from ronda.wire.capabilities import Need, fate
@@ -192,7 +193,7 @@ def _read_tool(raw: Raw, loc: Loc) -> ToolSpec | Need:
     if kind in HOSTED:
         return _with_confirmation(_need(kind, (*loc, "type")), read_value(raw, _Configured, loc))
     if kind != "function":
-        expected = ", ".join(f"'{name}'" for name in TOOLS)
+        expected = quote_names(TOOLS)
         refuse("union_tag_invalid", (*loc, "type"), f"Input should be one of {expected}", kind)
     tool: FunctionTool = read_value(raw, FunctionTool, loc)
     function = tool.function

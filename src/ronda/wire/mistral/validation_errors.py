@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from ronda.errors import BadRequest
+from ronda.errors import BadRequest, quote_names
 from ronda.wire.fields import why_not
 from ronda.wire.json import check_utf8, encode
 
@@ -133,7 +133,7 @@ def _explain_object(raw: bytes, structs: list[type[Struct]], loc: Loc) -> list[P
     tag_field = kind.__struct_config__.tag_field
     if tag_field is not None and (len(structs) > 1 or tag_field in fields):
         tags = {one.__struct_config__.tag: one for one in structs}
-        expected = ", ".join(f"'{tag}'" for tag in tags)
+        expected = quote_names(map(str, tags))
         if tag_field not in fields:
             return [problem("missing", (*loc, tag_field), "Field required", raw)]
         decoded = msgspec.json.decode(fields[tag_field])

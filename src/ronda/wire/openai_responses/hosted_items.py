@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-import msgspec
-
 from ronda.core.events import ToolProgressed
 from ronda.core.parts import ToolCall, ToolResult
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import encode, read_object
 from ronda.wire.openai_responses.output_items import Frames
 
 HOSTED_TYPES: Final = frozenset({"code_execution", "shell"})  # tools that the API has items for
@@ -37,19 +35,12 @@ def begin_hosted(
     items: Items, tool_type: str, call: ToolCall, container: str, *, with_outputs: bool
 ) -> HostedCall | None:
     """None where the API has no item for such a tool, or the call is none that it knows."""
-    arguments = _arguments(call)
+    arguments = read_object(call.arguments)
     if tool_type == "code_execution" and isinstance(code := arguments.get("code"), str):
         return CodeCall(items, code, container, with_outputs)
     if tool_type == "shell" and isinstance(arguments.get("commands"), list):
         return ShellCall(items, call.id, arguments, container)
     return None
-
-
-def _arguments(call: ToolCall) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(call.arguments, type=dict[str, Any])
-    except UNREADABLE:
-        return {}
 
 
 def put_item(frames: Frames, event: str, index: int, item: Mapping[str, Any]) -> bytes:

@@ -8,8 +8,9 @@ from typing import Any
 from ronda.core.events import ToolProgressed
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.plan import ToolSpec
+from ronda.wire.json import read_object
 from ronda.wire.openai_responses.hosted_items import Items, put_item
-from ronda.wire.tool_search import found_in, read_search
+from ronda.wire.tool_search import found_in
 
 
 class ToolSearchCall:
@@ -17,7 +18,7 @@ class ToolSearchCall:
         self._items = items
         self._tools = tools
         id, index = items.next_item("tsc")
-        item = {"type": "tool_search_call", "id": id, **_OURS, "arguments": read_search(call)}
+        item = {"type": "tool_search_call", "id": id, **_OURS, "arguments": read_object(call.arguments)}
         put_item(items.frames, "added", index, {**item, "status": "in_progress"})
         items.finish_item(index, put_item(items.frames, "done", index, {**item, "status": "completed"}))
         id, self._index = items.next_item("tso")

@@ -14,7 +14,7 @@ import msgspec
 from starlette.types import ASGIApp
 
 from ronda.core.parts import SystemTurn, Turn
-from ronda.errors import BadRequest, NotFound
+from ronda.errors import BadRequest, NotFound, quote_names
 from ronda.providers import split_spec
 from ronda.server.doors.mistral.endpoint import Asks, matches
 from ronda.server.doors.mistral.upstream import Blocked, no_moderation, speaks_mistral, without_hints
@@ -171,7 +171,7 @@ def _json(value: Any) -> Json:
 
 async def _check(server: Server, agent: AgentBody, owner: str) -> None:
     if await find_model(server.models, agent.model, owner) is None:
-        there_is = ", ".join(f"'{name}'" for name in server.models.names)
+        there_is = quote_names(server.models.names)
         refuse("value_error", (*BODY, "model"), f"this server has no such model; there is {there_is}", agent.model)
     declared = agent.declared()
     server.toolbox.offer(

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 from ronda.core.events import RunStarted
 from ronda.core.parts import ToolTurn, Turn
 from ronda.core.plan import AUTO
-from ronda.errors import NotFound
+from ronda.errors import NotFound, quote_names
 from ronda.server.detached.continuation import continue_answer
 from ronda.server.detached.stored_answers import AnswerDoor
 from ronda.server.doors.mistral.agents import ServedAgent
@@ -113,7 +113,7 @@ async def find_agent(server: Server, id: str, owner: str) -> Target:
     except NotFound as error:
         if error.code != "model_not_found":
             raise
-        there_is = ", ".join(f"'{name}'" for name in server.models.names)
+        there_is = quote_names(server.models.names)
         raise NotFound(
             f"the agent '{id[:200]}' does not exist; make one with POST /v1/agents, or name one of {there_is}",
             param="agent_id",

@@ -20,7 +20,7 @@ from ronda.core.events import Asked, RunFinished
 from ronda.core.parts import AssistantTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.core.run import Run, rebuild
-from ronda.errors import NotFound
+from ronda.errors import NotFound, quote_names
 from ronda.server.detached.continuation import resume_answer
 from ronda.server.detached.stored_answers import follow_answer, standing, unfinished_body
 from ronda.server.doors.mistral.agents import ServedAgent, find_model, serve_agent
@@ -101,7 +101,7 @@ async def _find_target(server: Server, about: ConversationBody, owner: str) -> T
     if about.agent is not None:
         base = await find_model(server.models, about.agent.model, owner)
         if base is None:
-            there_is = ", ".join(f"'{name}'" for name in server.models.names)
+            there_is = quote_names(server.models.names)
             raise NotFound(
                 f"the model '{about.agent.model[:200]}' does not exist here; there is {there_is}",
                 param="model",
