@@ -44,7 +44,10 @@ async def play(tools: Sequence[Tool], *turns: Sequence[tuple[str, dict[str, Any]
     ]
     model = ScriptedModel(*script, says("done"))
     async with asyncio.timeout(TIMEOUT):
-        await run_agent_async(Agent(model=model, tools=list(tools)), "go", on_event=events.append)
+        agent = Agent(model=model, tools=list(tools))
+        await run_agent_async(
+            agent, "go", on_event=events.append, max_result_chars=None
+        )  # results are read as JSON here
     finished = [event for event in events if isinstance(event, ToolFinished)]
     return [_played(event.result, event.details) for event in finished]
 
