@@ -197,6 +197,7 @@ def test_every_field_of_the_api_has_a_fate() -> None:
         "image",
         "personality",
         "client_metadata",
+        "generate",
         "truncate_sequence",
         "web_search_options",
         "agent_permission",

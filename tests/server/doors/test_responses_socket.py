@@ -9,12 +9,12 @@ from typing import Any
 import aiohttp
 import pytest
 from starlette.types import Message
-from tests.interaction.doors import Door, soon
+from tests.interaction.doors import Door, Json, soon
 from tests.server.responses_door import ask, code, connected, function, output, schemas, text
 
 from ronda import tool
 from ronda.core.events import ModelFinished, RunFinished, TextDelta
-from ronda.core.parts import AssistantTurn, Text, ToolCall, ToolResult, ToolTurn, UserTurn, user
+from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolCall, ToolResult, ToolTurn, UserTurn, user
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.providers.script import Call, Line, ScriptedModel, fails, says
@@ -100,6 +100,33 @@ async def test_what_is_not_stored_goes_on_on_its_own_connection(door: Door) -> N
     assert code(lost) == "previous_response_not_found"
     assert (lost["status"], lost["error"]["param"]) == (404, "previous_response_id")
     assert found["type"] == "response.completed"
+
+
+@pytest.mark.parametrize("store", [True, False])
+async def test_a_response_can_be_prepared_without_a_model_being_called(door: Door, store: bool) -> None:
+    model = ScriptedModel(says("cobalt"))
+    choice: Json = {"tools": [function("pick", color="string")], "tool_choice": "required"}
+    async with door.serving(model) as served, connected(served) as socket:
+        prepared = await socket.turn(store=store, input="The code word is cobalt.", generate=False, **choice)
+        id = prepared["response"]["id"]
+        answer = await socket.turn(store=store, input="Which?", previous_response_id=id)
+
+    assert (prepared["response"]["status"], prepared["response"]["output"]) == ("completed", [])
+    assert prepared["response"]["usage"]["total_tokens"] == 0
+    assert text(answer) == "cobalt"
+    assert model.heard == [[user("The code word is cobalt."), user("Which?")]]
+
+
+@pytest.mark.parametrize("around", [{}, {"instructions": "Be brief."}], ids=["nothing around it", "instructions"])
+async def test_nothing_at_all_can_be_prepared(door: Door, around: Json) -> None:
+    model = ScriptedModel(says("Hi."))
+    async with door.serving(model) as served, connected(served) as socket:  # as Codex does when it starts
+        prepared = await socket.turn(store=False, input=[], generate=False, **around)
+        id = prepared["response"]["id"]
+        answer = await socket.turn(store=False, input="hi", **around, previous_response_id=id)
+
+    assert (prepared["response"]["output"], text(answer)) == ([], "Hi.")
+    assert model.heard == [[*[SystemTurn(text) for text in around.values()], user("hi")]]
 
 
 async def test_what_is_stored_goes_on_anywhere(door: Door) -> None:
@@ -197,7 +224,7 @@ async def test_a_compacted_conversation_begins_a_new_chain(door: Door) -> None:
         ('{"type": "response.create", "input": "x", "background": false}', "background"),
         ('{"type": "response.create", "input": "x", "stream_options": {}}', "stream_options"),
         ('{"type": "response.create", "input": "x", "stream_id": "a"}', "stream_id"),
-        ('{"type": "response.create", "input": "x", "generate": false}', "generate"),
+        ('{"type": "response.create", "input": "x", "generate": "no"}', "generate"),
         ('{"type": "response.create"}', "input"),
         ('{"type": "response.create", "input": "x", "model": "nobody"}', "model"),
         ('{"type": "response.create", "input": "\\ud800"}', None),

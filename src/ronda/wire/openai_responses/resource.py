@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeAlias
 import msgspec
 
 from ronda.core.events import RunFinished
-from ronda.core.parts import NULL, SystemTurn, Turn, Usage
+from ronda.core.parts import NULL, AssistantTurn, SystemTurn, Turn, Usage
 from ronda.core.plan import Options, ResponseFormat
 from ronda.core.run import Run
 from ronda.wire.background import Status, status_of
@@ -80,7 +80,9 @@ def since_of(response: str) -> int:
 def conversation(run: Run, kept: StoredOptions) -> list[Turn]:
     """What was said, without what stands around it: that belongs to one response, and is not carried over to the next."""
     given = run.start.turns
-    return [*given[kept.lead : len(given) - kept.tail], *run.generated]
+    # A turn without parts says nothing: the model's own, or that of a response that was only prepared.
+    generated = [turn for turn in run.generated if not isinstance(turn, AssistantTurn) or turn.parts]
+    return [*given[kept.lead : len(given) - kept.tail], *generated]
 
 
 class Resource:

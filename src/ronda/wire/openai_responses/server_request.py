@@ -95,7 +95,7 @@ FIELDS: Final[dict[str, str]] = {
     "context_management": "refused: compact a conversation with POST /v1/responses/compact",
     "moderation": "refused: this server does not moderate",
     "access_programs": "refused: this server has none",
-    "generate": "refused: only true; this server does not prepare responses ahead",
+    "generate": "read: false makes a response without output, which calls no model, for others to go on from",
     "stream_id": "refused: a connection has one response at a time",
     "on_disconnect": DISCONNECT,
     "n": "refused: only 1; Chat Completions has several choices",
@@ -112,7 +112,7 @@ _REFUSED = {
 }
 _NATIVE = tuple([name for name, fate in FIELDS.items() if fate == _MORE])
 # What may be said although it is refused, since it asks for nothing.
-_HARMLESS = {"generate": b"true", "n": b"1"}
+_HARMLESS = {"n": b"1"}
 
 _INCLUDABLE = frozenset(
     {
@@ -135,6 +135,7 @@ class ResponseRequest(DoorRequest, frozen=True, kw_only=True):
     previous: str | None = None
     items: tuple[Raw, ...] = ()  # where some of them only name others: turns are to be read when those are found
     named: tuple[tuple[int, str], ...] = ()
+    generates: bool = True  # else it only prepares what others go on from
 
 
 def read_request(body: bytes, sealer: Sealer | None = None) -> ResponseRequest:
@@ -178,7 +179,8 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         hosted=tools.hosted,
         forced=forced_type(choice),
     )
-    read_input = _read_input(fields, sealer, may_be_empty=previous is not None)
+    generates: bool = field(fields, "generate", bool, True)
+    read_input = _read_input(fields, sealer, may_be_empty=previous is not None or not generates)
     return ResponseRequest(
         model=field(fields, "model", str, "default"),
         turns=tuple(read_input.turns),
@@ -204,14 +206,15 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         answer=kept,
         instructions=field(fields, "instructions", str, None),
         previous=previous,
+        generates=generates,
     )
 
 
 def _read_input(fields: Mapping[str, Raw], sealer: Sealer | None, may_be_empty: bool) -> Input:
     raw = fields.get("input")
+    if may_be_empty and (raw is None or bytes(raw) == b"[]"):
+        return Input()
     if raw is None:
-        if may_be_empty:
-            return Input()
         raise BadRequest("'input' is missing", param="input")
     items = split_input(raw)
     if isinstance(items, str):

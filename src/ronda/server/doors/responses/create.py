@@ -9,8 +9,12 @@ from msgspec import Raw
 from msgspec.structs import replace
 from starlette.types import ASGIApp
 
-from ronda.core.parts import Turn
+from ronda.core.events import ModelFinished
+from ronda.core.parts import AssistantTurn, Turn
+from ronda.core.plan import AUTO, NO_OPTIONS
+from ronda.core.request import ModelRequest
 from ronda.core.run import Run
+from ronda.drive import Show
 from ronda.server.detached.continuation import resume_answer
 from ronda.server.doors.responses.conversation import Local, join_conversation
 from ronda.server.exchange.answer import Exchange, MakeWriter, Writer
@@ -44,6 +48,13 @@ class Responses:
         if self._secret is None:
             self._secret = await self._catalog.secret("seal")
         return Sealer(self._secret, owner)
+
+
+class Silent:
+    """Answers for a model that is not to say anything yet: clients prepare a connection like this (Codex)."""
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        return ModelFinished(AssistantTurn(()))
 
 
 async def create_response(server: Server, incoming: Incoming) -> ASGIApp:
@@ -113,6 +124,10 @@ async def answer(
         )
     target = await server.models.find(request.model, owner)
     request = await join_conversation(server, request, target, owner, local)
+    if not request.generates:
+        # Nobody is asked, so nothing is owed: neither a call nor a form.
+        target = replace(target, provider=Silent(), choice=AUTO, options=NO_OPTIONS)
+        request = replace(request, choice=AUTO, options=replace(request.options, response_format=None))
 
     def writer(runs: Sequence[Run]) -> Writer:
         return resumed(runs, [0])
