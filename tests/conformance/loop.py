@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 from tests.conformance.recordings import Exchange, Json
+from tests.driving import drive
 
 from ronda.core.arguments import recover
 from ronda.core.events import Event, ModelFinished, RunStarted
@@ -17,7 +18,7 @@ from ronda.core.parts import AssistantTurn, Text, ToolResult, ToolTurn, Turn, Us
 from ronda.core.plan import Plan, ToolSpec
 from ronda.core.run import Run
 from ronda.core.steering import Steering
-from ronda.drive import ToolContext, ToolOutput, drive
+from ronda.drive import ToolContext, ToolOutput
 from ronda.providers import Where, open_provider
 
 # The answer after which there is nothing more to do, in each dialect; all of them take a whole one where they expect a stream.

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.driving import drive
 
 from ronda.core.actions import CallModel, Finish
 from ronda.core.events import (
@@ -34,7 +35,7 @@ from ronda.core.plan import Plan, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run, rebuild
 from ronda.core.steering import Steering
-from ronda.drive import Show, ToolContext, ToolOutput, drive
+from ronda.drive import Show, ToolContext, ToolOutput
 from ronda.providers.script import Call, Line, ScriptedModel
 
 NAMES = ("once", "again", "nobody")

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.driving import drive
 
 from ronda.core.calls import OUTCOME_UNKNOWN
 from ronda.core.events import (
@@ -47,7 +48,7 @@ from ronda.core.plan import NO_OPTIONS, Options, Plan, ResponseFormat, ToolChoic
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run, rebuild
 from ronda.core.transcript import repair
-from ronda.drive import Show, ToolContext, ToolOutput, drive
+from ronda.drive import Show, ToolContext, ToolOutput
 from ronda.providers.script import Call, Line, ScriptedModel
 from ronda.wire.openai_chat.client_answer import Reader, read_plain
 from ronda.wire.openai_chat.client_request import write_request

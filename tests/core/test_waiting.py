@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 from tests.core.test_invariants import CountingTool, Replayed, assert_paired, facts, texts
+from tests.driving import drive
 
 from ronda.core.actions import Ask, CallTool, Check, Finish
 from ronda.core.calls import OUTCOME_UNKNOWN
@@ -36,7 +37,7 @@ from ronda.core.limits import Limits, Retry
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, ToolTurn, user
 from ronda.core.plan import Plan, ToolSpec
 from ronda.core.run import Run, rebuild
-from ronda.drive import Inbox, check_answer, drive
+from ronda.drive import Inbox, check_answer
 from ronda.errors import AlreadyAnswered, BadRequest, NotFound, ProtocolError
 from ronda.providers.script import Call, Line
 

@@ -7,6 +7,7 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 import pytest
+from tests.driving import drive
 from tests.timeouts import soon
 
 from ronda import Agent, Cancel, Guardrails, Retry, invoke_agent_async
@@ -14,7 +15,7 @@ from ronda.core.events import Event, ModelRetried, RunFinished, RunStarted
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, ToolTurn, user
 from ronda.core.plan import Plan, ToolSpec
 from ronda.core.run import Run
-from ronda.drive import ToolContext, ToolOutput, drive
+from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import RunCancelled
 from ronda.testing import Call, ScriptedModel, calls, fails, says
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.driving import drive
 from tests.pipeline.files import scripted
 from tests.timeouts import soon
 
@@ -14,7 +15,6 @@ from ronda import Agent, GuardrailResult, Guardrails, Steering, invoke_agent, in
 from ronda.core.events import Checked, Event, ModelFinished, ModelStarted, RunFinished, TextDelta, ToolStarted
 from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolCall, ToolResult, ToolTurn, Turn, user
 from ronda.core.run import rebuild
-from ronda.drive import drive
 from ronda.errors import BadRequest, GuardrailError
 from ronda.journal.memory import MemoryJournal
 from ronda.testing import Call, Line, ScriptedModel, calls, fails, says

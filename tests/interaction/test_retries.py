@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.driving import drive
 from tests.interaction.doors import QUICK, Door
 from tests.interaction.upstreams import Upstream, completes, refuses
 
@@ -16,7 +17,6 @@ from ronda.core.parts import AssistantTurn, Text, ToolCall, ToolResult, ToolTurn
 from ronda.core.parts import user as says_user
 from ronda.core.plan import Options, Plan, ResponseFormat, ToolSpec
 from ronda.core.run import Run, rebuild
-from ronda.drive import drive
 from ronda.errors import ExecuteError
 from ronda.providers.script import Call, Line, ScriptedModel, calls, fails, says
 

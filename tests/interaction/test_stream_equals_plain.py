@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.driving import drive
 from tests.interaction.doors import QUICK, Door, Raw, Said, declared
 from tests.interaction.upstreams import Upstream, delta, streams
 
@@ -19,7 +20,7 @@ from ronda.core.parts import Usage
 from ronda.core.parts import user as says_user
 from ronda.core.plan import AUTO, NONE, Options, Plan, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.run import Run
-from ronda.drive import Tool, drive
+from ronda.drive import Tool
 from ronda.providers.script import Call, Line, ScriptedModel, calls, says
 from ronda.wire.openai_chat.server_answer import ChatAnswer, ChatOptions
 

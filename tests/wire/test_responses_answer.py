@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 from tests.conformance.openresponses_schema import OpenResponses, check_stream, told
+from tests.driving import drive
 from tests.interaction.doors import QUICK
 from tests.wire.responses_runs import ASK, Json, echo, frames, plainly, started, streamed
 
@@ -23,7 +24,7 @@ from ronda.core.limits import Limits
 from ronda.core.parts import AssistantTurn, Usage
 from ronda.core.plan import AUTO, NONE, Options, Plan, ResponseFormat, ToolChoice
 from ronda.core.run import Run, rebuild
-from ronda.drive import Tool, drive
+from ronda.drive import Tool
 from ronda.providers.script import Call, Line, ScriptedModel
 from ronda.wire.openai_responses.client import Reader, read_plain
 from ronda.wire.openai_responses.input import read_items

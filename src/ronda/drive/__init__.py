@@ -11,16 +11,6 @@ the task that drives a run stops it: nothing keeps running, and what was shown i
 
 from __future__ import annotations
 
-import asyncio
-import random
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any
-
-from ronda.core.guardrails import Guardrails
-from ronda.core.request import Wait
-from ronda.core.run import Run
-from ronda.core.steering import Steering
 from ronda.drive.contracts import (
     Barrier,
     Capabilities,
@@ -45,6 +35,7 @@ from ronda.drive.inbox import Inbox, Message, check_answer
 __all__ = [
     "Barrier",
     "Capabilities",
+    "Driver",
     "Emit",
     "Exclusive",
     "Inbox",
@@ -62,51 +53,4 @@ __all__ = [
     "capabilities_of",
     "check_answer",
     "child_id",
-    "drive",
 ]
-
-
-def drive(
-    run: Run,
-    *,
-    provider: Provider,
-    tools: Mapping[str, Tool],
-    emit: Emit,
-    barrier: Barrier | None = None,
-    exclusive: Exclusive | None = None,
-    steering: Steering | None = None,
-    inbox: Inbox | None = None,
-    guardrails: Guardrails | None = None,
-    summarize: Summarize | None = None,
-    is_cancelled: Callable[[], bool] | None = None,
-    start_child: StartChild | None = None,
-    room: Wait | None = None,
-    why_stopped: Callable[[], StopReason] | None = None,
-    workspace: str | None = None,
-    at_once: bool = False,
-    now: Callable[[], float] = time.time,
-    jitter: Callable[[], float] = random.random,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> Coroutine[Any, Any, None]:
-    """Drive a run to its end, or until it `is_waiting`: then it can be driven on when somebody has answered.
-
-    Raises CancelledError after recording that the run was cancelled. What the run's plan asks for besides is given here:
-    `guardrails`, who sums up (`summarize`; else an excerpt will do), what people say meanwhile (`steering`) and send to it
-    (`inbox`: their answers), how tools start agents (`start_child`), and a folder for them (`workspace`). `is_cancelled` is
-    asked before every step, for those who cannot wait for the next await. With `at_once` a model call is told of before it
-    is made, also where nobody is shown previews.
-    """
-    driver = Driver(run, provider, tools, emit, barrier)
-    driver.exclusive = exclusive
-    driver.now, driver.jitter, driver.sleep = now, jitter, sleep
-    driver.steering = steering
-    driver.inbox = inbox
-    driver.guardrails = guardrails
-    driver.summarize = summarize
-    driver.is_cancelled = is_cancelled
-    driver.start_child = start_child
-    driver.room = room
-    driver.why_stopped = why_stopped
-    driver.workspace = workspace
-    driver.at_once = at_once
-    return driver.drive()

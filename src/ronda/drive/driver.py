@@ -64,7 +64,14 @@ from ronda.errors import BadRequest, ProtocolError, UpstreamError
 
 
 class Driver:
-    # What a run may be driven with besides; most have none of it.
+    """Drives a run to its end, or until it `is_waiting`: then it can be driven on when somebody has answered.
+
+    What the run's plan asks for besides is set on it: `guardrails`, who sums up (`summarize`; else an excerpt will do), what
+    people say meanwhile (`steering`) and send to it (`inbox`: their answers), how tools start agents (`start_child`), and a
+    folder for them (`workspace`). `is_cancelled` is asked before every step, for those who cannot wait for the next await.
+    With `at_once` a model call is told of before it is made, also where nobody is shown previews.
+    """
+
     exclusive: Exclusive | None = None
     steering: Steering | None = None
     inbox: Inbox | None = None

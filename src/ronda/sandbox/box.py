@@ -247,13 +247,12 @@ class Sandbox:
         self,
         source: str,
         *,
-        env: Mapping[str, str] | None = None,
         on_output: OnOutput | None = None,
         channel: bool = False,
     ) -> Process:
         """`start` for a text of Python, which sees no module but the installed ones until it says otherwise."""
         argv = [self.interpreter.executable, "-I", "-u", "-c", source]
-        return await self._begin(argv, env, on_output, channel, in_place=True)
+        return await self._begin(argv, None, on_output, channel, in_place=True)
 
     async def _begin(
         self,

@@ -200,16 +200,16 @@ class _Output(Struct, frozen=True):
     description: str | None = None
 
 
-def read_outputs(fields: Mapping[str, Raw], name: str = "files") -> tuple[RequestedFile, ...]:
+def read_outputs(fields: Mapping[str, Raw]) -> tuple[RequestedFile, ...]:
     """Files that the caller wants to get from the code that runs for it."""
-    if bytes(fields.get(name, NULL)) == b"false":
+    if bytes(fields.get("files", NULL)) == b"false":
         return ()
-    outputs: list[_Output | str] = field(fields, name, list[_Output | str], [])
-    check_count(outputs, MOST_OUTPUTS, name)
+    outputs: list[_Output | str] = field(fields, "files", list[_Output | str], [])
+    check_count(outputs, MOST_OUTPUTS, "files")
     found: dict[str, RequestedFile] = {}
     for at, output in enumerate(outputs):
         wanted = _Output(output) if isinstance(output, str) else output
-        check_output_name(wanted.name, f"{name}[{at}].name")
+        check_output_name(wanted.name, f"files[{at}].name")
         found[wanted.name] = RequestedFile(wanted.name, wanted.format or "", (wanted.description or "")[:1000])
     return tuple(found.values())
 

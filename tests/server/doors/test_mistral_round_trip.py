@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.driving import drive
 from tests.interaction.doors import Door, soon
 from tests.server.mistral_doors import serving
 
@@ -17,7 +18,6 @@ from ronda.core.events import Event, ModelFinished, RunStarted
 from ronda.core.parts import AssistantTurn, Reasoning, Text, ToolCall, Usage, user
 from ronda.core.plan import Plan, ToolSpec
 from ronda.core.run import Run, rebuild
-from ronda.drive import drive
 from ronda.testing import Call, Line, ScriptedModel, calls, says
 from ronda.wire.mistral.client_answer import Reader, read_plain
 from ronda.wire.mistral.conversation_answer import ConversationAnswer

@@ -104,14 +104,14 @@ def content_type_of(file: StoredFile) -> str:
     return f"{known}; charset=utf-8" if file.is_text and known.startswith("text/") else known
 
 
-async def keep_files_tidy(sweep: Callable[[], Awaitable[None]], every: float = _TIDY_SECONDS) -> None:
+async def keep_files_tidy(sweep: Callable[[], Awaitable[None]]) -> None:
     """Removes what has expired, and what servers that were killed have left behind, for as long as the server runs."""
     while True:
         try:
             await sweep()
         except (StoreError, OSError) as error:
             log.warning("files that have expired cannot be removed: %s", error)
-        await asyncio.sleep(every)
+        await asyncio.sleep(_TIDY_SECONDS)
 
 
 class FileContent:

@@ -107,7 +107,7 @@ class CodeTools:
             found[name] = PreparedTool(tool, supplier.place, requested)
         return found
 
-    async def keep_tidy(self, every: float = _TIDY_SECONDS) -> None:
+    async def keep_tidy(self) -> None:
         """Ends what nobody uses and removes what nobody owns, for as long as the server runs. Fills the pool, too."""
         await asyncio.to_thread(sweep_sandboxes)
         while True:
@@ -118,7 +118,7 @@ class CodeTools:
                 await self._workspaces.sweep()
             except (RondaError, OSError) as error:
                 log.warning("sessions that nobody uses cannot be removed: %s", error)
-            await asyncio.sleep(every)
+            await asyncio.sleep(_TIDY_SECONDS)
 
     async def close(self) -> None:
         await asyncio.gather(*[workbench.close() for workbench in self._workbenches])

@@ -137,8 +137,8 @@ class Toolbox:
         if name not in self._capabilities:
             raise NotFound(f"this server has no '{name}'; its operator can switch it on", code="capability_missing")
 
-    def lacks(self, needs: Sequence[Need], agents: tuple[Tool, ...] = ()) -> list[Need]:
-        return [need for need in needs if not self.tools_for(need, agents)]
+    def lacks(self, needs: Sequence[Need]) -> list[Need]:
+        return [need for need in needs if not self.tools_for(need, ())]
 
     def _meet(self, needs: Sequence[Need], agents: tuple[Tool, ...]) -> dict[str, Tool]:
         """The tools of the capabilities that are asked for and had; what is neither had nor dispensable is refused."""

@@ -41,12 +41,8 @@ def input_of(name: str, arguments: Mapping[str, Any], path: str) -> dict[str, An
             return dict(arguments)
 
 
-def file_input(path: str, content: str, length: int | None = None) -> dict[str, Any]:
-    return {
-        "path": path,
-        "contentLength": len(content) if length is None else length,
-        "preview": shorten(content, _PREVIEW),
-    }
+def file_input(path: str, content: str) -> dict[str, Any]:
+    return {"path": path, "contentLength": len(content), "preview": shorten(content, _PREVIEW)}
 
 
 def shorten(text: str, most: int) -> str:
