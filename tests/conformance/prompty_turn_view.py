@@ -35,6 +35,7 @@ from ronda.core.events import (
     ReasoningDelta,
     Recovered,
     RefusalDelta,
+    Released,
     RunFinished,
     RunStarted,
     Steered,
@@ -180,7 +181,7 @@ class TurnView:
                 self._say("tool_execution_completed", **_payload(done))
                 self._checkpoint("tool")
                 self._close_round(run)
-            case RunStarted() | ModelStarted() | Steered() | Warned() | Recovered():
+            case RunStarted() | ModelStarted() | Steered() | Warned() | Released() | Recovered():
                 pass
             case TextDelta() | ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
                 pass

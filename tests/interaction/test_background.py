@@ -7,13 +7,16 @@ import json
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Door, Json, Served, soon
+from tests.interaction.doors import Door, Json, Remembering, Served, soon
 from tests.interaction.every_door import NAMES, PATHS, body_for, read_plain, read_stream
 from tests.server.detached.test_leaving import Gate
 from tests.server.runs_door import Stepwise, get, post, under_way
 
-from ronda.core.events import RunFinished
+from ronda import tool
+from ronda.core.events import ModelFinished, RunFinished, TextDelta
 from ronda.core.parts import AssistantTurn
+from ronda.core.request import ModelRequest
+from ronda.drive import Show
 from ronda.server.detached.background import LEASE_SECONDS
 from ronda.store.memory import MemoryCatalog
 from ronda.store.queue import ClaimedRun, QueuedRun, QueueLimits
@@ -368,3 +371,52 @@ async def test_leases_are_renewed_while_much_is_claimed(door: Door) -> None:
 
     assert claims == [(driven.run, None, 1)]
     assert queue.longest < LEASE_SECONDS
+
+
+class Held:
+    """A model, and a tool that it may call first: one of them takes longer than any process lives."""
+
+    def __init__(self, what: str) -> None:
+        self.begun, self.is_over = asyncio.Event(), asyncio.Event()
+        self._script = ScriptedModel(*([] if what == "model" else [calls("wait")]), says("over"))
+        self._is_model = what == "model"
+
+        @tool(repeatable=True)
+        async def wait() -> str:
+            """Wait."""
+            await self._wait()
+            return "waited"
+
+        self.tool = wait
+
+    async def _wait(self) -> None:
+        self.begun.set()
+        await self.is_over.wait()
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        if self._is_model:
+            show([TextDelta("over ")])
+            await self._wait()
+        return await self._script.call(request, show)
+
+
+@pytest.mark.parametrize("what", ["model", "tool"])
+async def test_servers_that_end_in_order_are_no_crash_loop(door: Door, what: str) -> None:
+    journal, catalog, held = Remembering(), MemoryCatalog(), Held(what)
+    async with soon(), door.serving(held, held.tool, journal=journal, catalog=catalog) as served:
+        later = await begin(served, "responses")
+        await held.begun.wait()
+    status = "in_progress"
+    for _ in range(5):
+        held.begun.clear()
+        async with soon(), door.serving(held, held.tool, journal=journal, catalog=catalog) as served:
+            served.server.background.start()
+            while not held.begun.is_set() and status != "failed":
+                status = (await get(served, later.place))[1]["status"]
+    async with soon(), door.serving(held, held.tool, journal=journal, catalog=catalog) as served:
+        held.is_over.set()
+        served.server.background.start()
+        later.served = served
+        over = await later.until("completed", "failed")
+
+    assert (over["status"], over["error"]) == ("completed", None)

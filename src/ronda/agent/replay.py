@@ -37,6 +37,7 @@ from ronda.core.events import (
     ModelRetried,
     ModelStarted,
     Recovered,
+    Released,
     RunFinished,
     RunStarted,
     Steered,
@@ -181,7 +182,7 @@ class _Tape:
                 self._break_off("the run was cancelled or interrupted here")
             case RunFinished(limit="max_seconds"):
                 self._break_off("the run ran out of time here")
-            case Recovered():
+            case Released() | Recovered():
                 self._break_off("the process that drove the run ended here")
             case ModelInterrupted(cause="process"):
                 self._break_off("the model call was broken off here")

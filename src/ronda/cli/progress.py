@@ -23,6 +23,7 @@ from ronda.core.events import (
     ReasoningDelta,
     Recovered,
     RefusalDelta,
+    Released,
     RunFinished,
     RunStarted,
     Steered,
@@ -75,7 +76,7 @@ async def show_events(events: AsyncIterable[Event], out: TextIO, *, as_they_come
                 RunStarted() | ModelStarted() | ModelInterrupted() | ModelFailed() | Checked() | Steered() | Recovered()
             ):
                 pass
-            case Compacted() | RunFinished():
+            case Compacted() | Released() | RunFinished():
                 pass
             case _:
                 assert_never(event)

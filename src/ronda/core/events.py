@@ -278,6 +278,12 @@ class Warned(Struct, frozen=True, gc=False, tag="warned", omit_defaults=True):
     at: float = 0.0
 
 
+class Released(Struct, frozen=True, gc=False, tag="released", omit_defaults=True):
+    """The process that drove the run was told to end, and left the run to another: nothing is wrong with either."""
+
+    at: float = 0.0
+
+
 class Recovered(Struct, frozen=True, gc=False, tag="recovered", omit_defaults=True):
     """Another process goes on with the run: the one that drove it ended first."""
 
@@ -330,6 +336,7 @@ Fact: TypeAlias = (
     | Steered
     | Compacted
     | Warned
+    | Released
     | Recovered
     | RunFinished
 )

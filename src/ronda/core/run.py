@@ -65,6 +65,7 @@ from ronda.core.events import (
     ReasoningDelta,
     Recovered,
     RefusalDelta,
+    Released,
     RunFinished,
     RunStarted,
     Steered,
@@ -86,6 +87,7 @@ from ronda.core.taint import leaking, marks_of
 from ronda.core.triage import triage
 from ronda.errors import ProtocolError
 
+PROCESS_ENDED: Final = "the process ended during this model call"
 MOST_RECOVERIES: Final = 3  # without anything that was finished in between
 
 
@@ -158,8 +160,12 @@ class Run(RunState):
                 if self.model_is_running or self._calls.asked or event.upto > len(self.shown):
                     raise ProtocolError("a conversation is compacted between two rounds, and only as far as it goes")
                 self._conversation.compact(event.upto, event.kept, event.summary)
+            case Released():
+                self._is_released = True
+                self._stuck.breaks = 0  # its model call did not break off by itself
             case Recovered():
-                self._recoveries += 1
+                self._recoveries += not self._is_released
+                self._is_released = False
                 if self._recoveries >= MOST_RECOVERIES:
                     message = f"{MOST_RECOVERIES} processes ended while they drove this run, one after the other"
                     self._end = Finish("failed", message=message, code="crash_loop")
@@ -401,7 +407,7 @@ class Run(RunState):
         if self.ended is not None:
             return facts
         if self.model_is_running:
-            facts.append(ModelInterrupted(fold(shown), "the process ended during this model call"))
+            facts.append(ModelInterrupted(fold(shown), PROCESS_ENDED))
         # What a tool wanted to know: the tool is gone, and if it runs again, it asks again.
         gone = [question.id for question in self._calls.questions.values() if question.kind == "input"]
         facts += [Answered(id, "expired", message="the process ended") for id in gone]

@@ -26,6 +26,7 @@ from ronda.core.events import (
     ReasoningDelta,
     Recovered,
     RefusalDelta,
+    Released,
     RunFinished,
     RunStarted,
     Steered,
@@ -149,7 +150,9 @@ def event_size(event: Event, most: int) -> int:
             return len(arguments) + len(message) + memoryview(schema).nbytes
         case Answered(arguments=edit, message=reason):
             return len(edit or "") + len(reason or "")
-        case ModelStarted() | ModelRetried() | ModelFailed() | ToolStarted() | Warned() | Recovered() | RunFinished():
+        case ModelStarted() | ModelRetried() | ModelFailed() | ToolStarted() | Warned() | RunFinished():
+            return 0
+        case Released() | Recovered():
             return 0
         case _:
             assert_never(event)

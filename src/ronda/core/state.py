@@ -36,7 +36,8 @@ class RunState:
     _trusted: frozenset[str] = CLEAN  # tools that a person lets send data out
     _asked: frozenset[str] = frozenset()  # the ids of its own questions
     children_asked: frozenset[str] = frozenset()  # the ids of what they asked
-    _recoveries = 0  # since something was finished
+    _recoveries = 0  # since something was finished, of those whose processes were not told to end
+    _is_released = False
     steered = 0  # messages of people that the model has been told
     model_is_running = False
     _last = False  # the model call under way, or the last there was, is to be the last of the run

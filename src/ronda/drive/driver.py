@@ -26,6 +26,7 @@ from ronda.core.events import (
     ModelRetried,
     ModelStarted,
     Preview,
+    Released,
     RunFinished,
     Steered,
     ToolFinished,
@@ -39,7 +40,7 @@ from ronda.core.output import announces, fold, was_shown
 from ronda.core.parts import NO_USAGE, File, ToolCall, Turn, Usage, UserTurn, user
 from ronda.core.plan import NONE, Options
 from ronda.core.request import ModelRequest, Wait
-from ronda.core.run import Run
+from ronda.core.run import PROCESS_ENDED, Run
 from ronda.core.steering import Steering
 from ronda.core.transcript import repair, settle, whole_results
 from ronda.drive import guards, questions
@@ -155,7 +156,9 @@ class Driver:
                 await self._loop_for(seconds)
         except asyncio.CancelledError:
             why: StopReason = "cancelled" if self.why_stopped is None else self.why_stopped()
-            if why != "let go":  # else somebody drives on: there is nothing to say but what is true already
+            if why == "let go":
+                self._release()
+            else:
                 self._break_off(why, why)
             self.flush()
             raise
@@ -213,6 +216,15 @@ class Driver:
         """A run that was cancelled from inside one of its own steps must not take another before the loop comes round."""
         if self.is_cancelled is not None and self.is_cancelled():
             raise asyncio.CancelledError
+
+    def _release(self) -> None:
+        """Somebody else drives on, and is to know that this process ended in order."""
+        run = self.run
+        if run.ended is not None or run.is_waiting:
+            return
+        if run.model_is_running:
+            self.record(ModelInterrupted(fold(self.shown), PROCESS_ENDED, self.now()))
+        self.record(Released(self.now()))
 
     def _break_off(self, reason: Literal["cancelled", "interrupted", "limit"], message: str) -> None:
         """Cancelled, or out of time: keep what was shown, answer what was asked, end the run."""

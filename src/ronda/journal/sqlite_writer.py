@@ -26,6 +26,7 @@ from ronda.core.events import (
     ReasoningDelta,
     Recovered,
     RefusalDelta,
+    Released,
     RunFinished,
     RunStarted,
     Steered,
@@ -211,7 +212,7 @@ class RowWriter:
                 return event
             case TextDelta() | ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
                 return event
-            case ToolProgressed() | Recovered():
+            case ToolProgressed() | Released() | Recovered():
                 return event
             case _:
                 assert_never(event)

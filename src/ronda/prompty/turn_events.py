@@ -43,6 +43,7 @@ from ronda.core.events import (
     ReasoningDelta,
     Recovered,
     RefusalDelta,
+    Released,
     RunFinished,
     RunStarted,
     Steered,
@@ -126,6 +127,7 @@ class TurnEvents:
                 | ModelFailed()
                 | Steered()
                 | Warned()
+                | Released()
                 | Recovered()
                 | RunFinished()
             ):

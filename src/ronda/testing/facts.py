@@ -17,6 +17,7 @@ from ronda.core.events import (
     ModelRetried,
     ModelStarted,
     Recovered,
+    Released,
     RunFinished,
     RunStarted,
     Steered,
@@ -106,6 +107,7 @@ def every_fact(run: str) -> list[Event]:
         Steered(UserTurn((Text(STRANGE),)), at=0.2),
         Compacted(3, STRANGE, (1, 2), STRANGE, at=0.3),
         Warned(STRANGE, at=-1.0),
+        Released(at=0.4),
         Recovered(at=0.5),
         RunFinished("limit", "max_tokens", STRANGE, STRANGE, at=2.0),
     ]

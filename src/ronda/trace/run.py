@@ -32,6 +32,7 @@ from ronda.core.events import (
     ReasoningDelta,
     Recovered,
     RefusalDelta,
+    Released,
     RunFinished,
     RunStarted,
     Steered,
@@ -87,8 +88,10 @@ class RunSpans:
                     self._tool_finished(event)
                 case RunFinished():
                     self._end(event.message or "the run ended first", event.at or None)
-                case RunStarted() | Asked() | Answered() | Checked() | Steered() | Compacted() | Warned() | Recovered():
+                case RunStarted() | Asked() | Answered() | Checked() | Steered() | Compacted() | Warned():
                     pass  # of the run, and of no call
+                case Released() | Recovered():
+                    pass
                 case _:
                     assert_never(event)
 

@@ -32,6 +32,7 @@ from ronda.core.events import (
     ReasoningDelta,
     Recovered,
     RefusalDelta,
+    Released,
     RunFinished,
     RunStarted,
     Steered,
@@ -148,6 +149,7 @@ _Same: TypeAlias = (
     | Answered
     | Compacted
     | Warned
+    | Released
     | Recovered
     | RunFinished
 )
@@ -218,6 +220,7 @@ def wire_event(event: Event) -> WireEvent | None:
             | Answered()
             | Compacted()
             | Warned()
+            | Released()
             | Recovered()
             | RunFinished()
         ):

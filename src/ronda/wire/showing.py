@@ -38,6 +38,7 @@ from ronda.core.events import (
     ReasoningDelta,
     Recovered,
     RefusalDelta,
+    Released,
     RunFinished,
     RunStarted,
     Steered,
@@ -317,7 +318,7 @@ class Showing:
             case Warned(message=message):
                 self.warnings = [*self.warnings, message]
                 return None
-            case RunStarted() | ModelFailed() | Steered() | Compacted() | Recovered():
+            case RunStarted() | ModelFailed() | Steered() | Compacted() | Released() | Recovered():
                 return None
             case Asked():
                 return self._ask(event)
