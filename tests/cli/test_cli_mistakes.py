@@ -379,6 +379,7 @@ def test_what_is_probably_a_mistake_is_a_warning(
     [
         ({"port": 99999}, "--port is 99999; it can be 1 to 65535, or 0 for any that is free"),
         ({"port": -1}, "--port is -1; it can be 1 to 65535, or 0 for any that is free"),
+        ({"max_result_chars": 10}, "--max-result-chars is 10; it counts characters, from 1000 on; 0 shows a model all"),
         ({"max_run_seconds": 0.0}, "--max-run-seconds is 0; it must be more than 0 seconds"),
         ({"max_run_seconds": float("nan")}, "--max-run-seconds is nan; it must be more than 0 seconds"),
         ({"tool_dispatch_timeout": -1.0}, "--tool-dispatch-timeout is -1; it must be more than 0 seconds"),

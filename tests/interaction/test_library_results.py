@@ -14,16 +14,22 @@ from tests.interaction.long_results import LONG, MIDDLE, ReadsOn, check_reading,
 from tests.prompty.child_files import write
 from tests.timeouts import TIMEOUT
 
-from ronda import Agent, invoke_agent, resume_agent, run_agent, stream_agent
+from ronda import Agent, invoke_agent, resume_agent, resume_agent_async, run_agent, stream_agent
 from ronda.agent.cassette import read_cassette
 from ronda.agent.replay import branch
 from ronda.core.limits import RESULT_CHARS
 from ronda.core.plan import PermissionRule
 from ronda.errors import BadRequest
 from ronda.files import local_files
+from ronda.files.blobs import FolderBlobs
+from ronda.journal import RunQuery
 from ronda.journal.memory import MemoryJournal
 from ronda.journal.sqlite import SqliteJournal
 from ronda.prompty.connections import register_connection
+from ronda.runner.door import collect
+from ronda.server.app import Server
+from ronda.server.config import ServerConfig
+from ronda.store.sqlite_catalog import SqliteCatalog
 from ronda.testing import ScriptedModel, calls, replay, says
 from ronda.tools.files.reading import READ
 
@@ -221,6 +227,25 @@ def test_a_program_may_change_its_folder_after_it_has_opened_the_journal(
     asyncio.run(journal.close())
     check_reading(model)
     assert {"runs.db", "runs.db-files"} <= set(os.listdir(tmp_path))
+
+
+async def test_a_run_of_a_server_that_goes_on_in_a_program_reads_the_files_of_the_server(tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db")
+    catalog, blobs = SqliteCatalog(str(tmp_path / "catalog.db")), FolderBlobs(tmp_path / "files")
+    config = ServerConfig(model="script:m", permission=(PermissionRule("ask", tool=READ),))
+    server = Server(config, journal, provider=reads_on(), tools=[report], catalog=catalog, blobs=blobs)
+    answer = json.loads(await collect(server, b'{"model": "default", "messages": [{"role": "user", "content": "go"}]}'))
+    await server.close()
+
+    journal = SqliteJournal(tmp_path / "journal.db")
+    model = ScriptedModel(says("done"))
+    [approval] = answer["approvals"]
+    [waiting] = (await journal.list_runs(RunQuery("", state="waiting"))).runs
+    agent = Agent(model, tools=[report])
+    result = await resume_agent_async(waiting.run, {approval["approval_id"]: True}, journal=journal, agent=agent)
+    await journal.close()
+    assert result.output == "done"
+    assert was_read(model, 0)
 
 
 def test_the_temporary_folder_goes_with_its_process_and_not_with_a_fork(temporary: Path) -> None:

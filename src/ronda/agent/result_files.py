@@ -1,7 +1,8 @@
 """Where a run of the library's keeps results that are too long for its model: for the first of them, a `FileStore`.
 
     result_files=FOLDER              in this folder, laid out as a server's data folder: one may be shared
-    journal=SqliteJournal(path)      in the folder path-files: whoever goes on with the run, in any process, reads them there
+    journal=SqliteJournal(path)      in the folder path-files: whoever goes on with the run, in any process, reads them there. The
+                                     journal of a server has the server's own files beside it
     neither                          in a temporary folder of this process, which goes with it
 
 Not in the journal itself: its events are read whole to go on with a run, and a result that nobody reads on in would be read each
@@ -56,4 +57,8 @@ def _beside(journal: Journal) -> str | None:
     from ronda.journal.sqlite import SqliteJournal
     from ronda.store.sqlite import MEMORY
 
-    return f"{journal.path}-files" if isinstance(journal, SqliteJournal) and journal.path != MEMORY else None
+    if not isinstance(journal, SqliteJournal) or journal.path == MEMORY:
+        return None
+    folder, name = os.path.split(journal.path)
+    is_servers = name == "journal.db" and os.path.exists(os.path.join(folder, "catalog.db"))
+    return folder if is_servers else f"{journal.path}-files"
