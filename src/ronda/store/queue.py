@@ -69,7 +69,7 @@ class Queue(Protocol):
 
     async def cancel(self, run: str, now: float, worker: str = "") -> bool:
         """Take a run off, whether it is over or is to end. True if it is off: it waited, or was `worker`'s. False if it is
-        not there, or another drives it: that worker is told when it renews."""
+        not there, or another drives it: that worker is told when it renews, unless `worker` says that it has lost the run."""
 
     async def list(self, now: float, owner: str | None = None) -> list[QueueEntry]:
         """An owner's runs, or all, in their order. Positions count those of everybody."""

@@ -97,7 +97,8 @@ class SqlQueue:
             free = "run = ? AND (until <= ? OR worker = ?)"
             if db.execute(f"DELETE FROM queued_run WHERE {free}", (run, now, worker)).rowcount:
                 return True
-            db.execute("UPDATE queued_run SET cancelled = 1 WHERE run = ?", (run,))
+            if not worker:
+                db.execute("UPDATE queued_run SET cancelled = 1 WHERE run = ?", (run,))
             return False
 
         return await self._tables.write(cancel, _ALONE, may_be_lost=True) if self._tables.is_there else False
