@@ -290,7 +290,10 @@ class Executor:
         if isinstance(error, StoreError):
             return error
         cause = getattr(error, "orig", None) or error
-        return StoreError(self._database.place, f"DBOS says: {' '.join(str(cause).split())}")
+        way_out = ""
+        if isinstance(cause, psycopg.errors.InsufficientPrivilege):
+            way_out = f"; make the schema {self.schema} for it, let it make one (GRANT CREATE ON DATABASE), or use --queue table"
+        return StoreError(self._database.place, f"DBOS says: {' '.join(str(cause).split())}{way_out}")
 
 
 class _Body:

@@ -113,6 +113,23 @@ def test_a_machine_without_dbos_is_told_how_to_get_it(tmp_path: Path, postgres: 
     assert done.stderr == "ronda: --queue dbos needs packages: pip install 'ronda[dbos]' (No module named 'dbos')\n"
 
 
+def test_a_user_who_may_make_no_schema_is_told_the_way_out(tmp_path: Path, postgres_server: str) -> None:
+    pytest.importorskip("dbos", reason="dbos is not installed: pip install 'ronda[dbos]'")
+    name = f"test_{os.urandom(6).hex()}"
+    url = f"{postgres_server.replace('ronda@', f'{name}@')}?options=-csearch_path%3D{name}"
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {name} LOGIN")
+        connection.execute(f"CREATE SCHEMA {name} AUTHORIZATION {name}")
+        command = [sys.executable, "-m", "ronda", "worker", "--database", url, "--queue", "dbos"]
+        command += ["--model", script(tmp_path), "--data-dir", str(tmp_path / "data")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
+        connection.execute(f"DROP OWNED BY {name} CASCADE")
+        connection.execute(f"DROP ROLE {name}")
+
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert f"permission denied for database postgres; make the schema {name}_dbos for it" in done.stderr
+
+
 def test_dbos_is_for_a_database_that_servers_share(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = shown(capsys, "serve", "--port", "0", "--queue", "dbos", "--model", script(tmp_path))
 
