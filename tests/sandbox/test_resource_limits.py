@@ -243,6 +243,31 @@ async def test_a_file_cannot_grow_beyond_its_limit(layer: str, opened: OpenSandb
     assert done.stdout.text() == "File too large 2\n"
 
 
+async def test_room_cannot_be_reserved_and_programs_that_want_it_write_instead(layer: str, opened: OpenSandbox) -> None:
+    """In a moment it would be all of the disk, of which no limit of the kernel's says anything."""
+    done = await python(
+        await opened(layer, max_file_sz_mb=8),
+        """
+        import ctypes, fcntl, os, struct
+        libc = ctypes.CDLL(None, use_errno=True)
+        file = os.open("file", os.O_CREAT | os.O_RDWR)
+        def reserve(mode, size):
+            return libc.fallocate(file, mode, ctypes.c_long(0), ctypes.c_long(size))
+        tried = [reserve(mode, 64 << 20) for mode in (0, 0x01, 0x10, 0x11)]
+        for request in (0x40305828, 0x4030582A, 0x40305839):
+            try:
+                fcntl.ioctl(file, request, struct.pack("hhqqiI4i", 0, 0, 0, 64 << 20, 0, 0, 0, 0, 0, 0))
+            except OSError:
+                tried.append(-1)
+        print(tried, os.fstat(file).st_blocks)
+        os.posix_fallocate(file, 0, 1 << 20)
+        print(os.fstat(file).st_size, reserve(0x03, 1 << 19))
+        """,
+    )
+
+    assert (done.stdout.text(), done.stderr.text()) == (f"{[-1] * 7} 0\n{1 << 20} 0\n", "")
+
+
 DISK_BOMBS = {
     "large files": """
         for name in range(20):

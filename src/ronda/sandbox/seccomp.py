@@ -51,6 +51,10 @@ _TERMINAL_TRICKS = (0x5412, 0x541C, 0x5423)  # TIOCSTI, TIOCLINUX, TIOCSETD
 # Flags, versions, keys and seals of a file, which its owner may set by a descriptor that only reads: FS_IOC_SETFLAGS (two sizes),
 # SETVERSION, FSSETXATTR, SET_ENCRYPTION_POLICY, ENABLE_VERITY.
 _FILE_FLAGS = (0x40086602, 0x40046602, 0x40087602, 0x401C5820, 0x800C6613, 0x40806685)
+# Room on the disk that nothing is written to. No limit of the kernel's knows of it, and in a moment it would be all there is.
+# Programs do without, since not every disk has that: FS_IOC_RESVSP, RESVSP64, ZERO_RANGE; `fallocate`, unless it gives room back.
+_RESERVATIONS = (0x40305828, 0x4030582A, 0x40305839)
+_PUNCH_HOLE = 2
 _PERSONALITIES = (0, 0x0040000, 0xFFFFFFFF)  # plain, addresses not random, "which is it?"
 _LEASES_AND_NOTICES = (1024, 1026)  # F_SETLEASE, F_NOTIFY
 _SET_DUMPABLE = 4  # PR_SET_DUMPABLE
@@ -117,7 +121,16 @@ class _Program:
         self._when("socket", self._only(0, *families(filter)))
         self._when("socketpair", self._pairs(alone=socket.AF_UNIX not in families(filter)))
         flags = _FILE_FLAGS if filter.hides == "landlock" else ()
-        self._when("ioctl", self._none_of(1, *_TERMINAL_TRICKS, *flags))
+        self._when("ioctl", self._none_of(1, *_TERMINAL_TRICKS, *_RESERVATIONS, *flags))
+        self._when(
+            "fallocate",
+            [
+                self._argument(1),
+                (_JUMP_SET, 1, 0, _PUNCH_HOLE),
+                _error(errno.EOPNOTSUPP),
+                (_RETURN, 0, 0, _ALLOW),
+            ],
+        )
         self._when("personality", self._only(0, *_PERSONALITIES))
         self._when("fcntl", self._none_of(1, *_LEASES_AND_NOTICES))
         if filter.hides == "landlock":

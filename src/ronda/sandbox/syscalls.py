@@ -23,6 +23,7 @@ _NUMBERS: dict[str, tuple[int, int | None]] = {
     "clone": (56, 220),
     "clone3": (435, 435),
     "delete_module": (176, 106),
+    "fallocate": (285, 47),
     "fanotify_init": (300, 262),
     "fanotify_mark": (301, 263),
     "fchmod": (91, 52),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import fcntl
 import mmap
+import os
 import struct
 from typing import Any
 
@@ -78,6 +80,27 @@ def swap(host: dict[str, Any]) -> Any:
 @attack
 def keep_accounts(host: dict[str, Any]) -> Any:
     return call(163, 89, ctypes.c_char_p(b"accounts")) or "accounting"
+
+
+@attack
+def reserve_the_disk(host: dict[str, Any]) -> Any:
+    """More than a file may have: in blocks that are no part of it (FALLOC_FL_KEEP_SIZE)."""
+    file = os.open("reserved", os.O_CREAT | os.O_RDWR)
+    try:
+        call(285, 47, file, 1, 0, 300 << 20)
+        return os.fstat(file).st_blocks
+    finally:
+        os.unlink("reserved")
+
+
+@attack
+def reserve_the_disk_by_ioctl(host: dict[str, Any]) -> Any:
+    file = os.open("reserved", os.O_CREAT | os.O_RDWR)
+    try:
+        fcntl.ioctl(file, 0x4030582A, struct.pack("hhqqiI4i", 0, 0, 0, 300 << 20, 0, 0, 0, 0, 0, 0))  # FS_IOC_RESVSP64
+        return os.fstat(file).st_blocks
+    finally:
+        os.unlink("reserved")
 
 
 @attack
