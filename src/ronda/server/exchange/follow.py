@@ -214,14 +214,19 @@ class EventStream:
             self._ring()
             return
         try:
-            self._unsent.append(self._write_of(0, follower))
+            piece = self._write_of(0, follower)
         except Exception as error:  # ours: for whoever waits, not for the run
             if self._wake is not None and not self._wake.done():
                 self._wake.set_exception(error)
             return
-        is_over = self._is_over
-        is_sent = not self._is_open or self._send(cycle, is_last=is_over)
-        if is_over or follower.has_more or not is_sent:
+        is_over = self._followers[0] is None
+        if piece and self._has_head and not self._unsent and not is_over and cycle.push(piece):  # nearly always
+            self._sent_at = self._loop_time()
+            is_sent = True
+        else:
+            self._unsent.append(piece)
+            is_sent = not self._is_open or self._send(cycle, is_last=is_over)
+        if is_over or not is_sent or follower.has_more:
             self._ring()
         else:
             follower.on_news(self._push)

@@ -143,7 +143,10 @@ class Cycle(RequestResponseCycle):
         complete, unless its end must go the usual way."""
         if self.disconnected or self.flow.write_paused or not self.chunked_encoding or self.response_complete:
             return False
-        self._write_piece(piece, is_last=is_last)
+        if piece and not is_last:
+            self.transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        else:
+            self._write_piece(piece, is_last=is_last)
         return True
 
     def _write_piece(self, piece: bytes, *, is_last: bool) -> None:
