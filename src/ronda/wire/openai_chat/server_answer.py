@@ -46,9 +46,8 @@ from ronda.wire.preview import ArgumentPatches
 _NOTHING: Final[dict[str, Any]] = {}
 # A delta that adds nothing. Programs add `delta.content` to a text without looking: it must be one.
 _NO_TEXT: Final = b'{"content":""}'
-_GOING_ON: Final = (
-    b'data: {%b,"choices":[{"index":%d,"delta":{"content":%%b},"logprobs":null,"finish_reason":null}]}\n\n'
-)
+_MORE_TEXT: Final = b'data: {%b,"choices":[{"index":%d,"delta":{"content":'
+_AFTER_TEXT: Final = b'},"logprobs":null,"finish_reason":null}]}\n\n'
 _OF_TOOLS: Final = frozenset({"id", "type", "function"})
 DONE = b"data: [DONE]\n\n"
 
@@ -97,7 +96,7 @@ class ChatAnswer:
         self._open = len(runs)
         self._errors: list[dict[str, str | None]] = []  # why choices failed
         self._head = b""  # of every chunk; written with the first
-        self._going_on: list[bytes] = []  # of each choice: a chunk with more of its text
+        self._going_on: list[bytes] = []  # of each choice: how a chunk begins that has more of its text
 
     @property
     def _id(self) -> str:
@@ -117,25 +116,31 @@ class ChatAnswer:
                     encode(self._options.model),
                 )
             )
-            head = self._head.replace(b"%", b"%%")
-            self._going_on = [_GOING_ON % (head, place) for place in range(len(self._choices))]
-        showing, pieces, more = choice.showing, choice.text.pieces, self._going_on[index]
+            self._going_on = [_MORE_TEXT % (self._head, place) for place in range(len(self._choices))]
+        showing, more = choice.showing, self._going_on[index]
         out: list[bytes] = []
+        texts: list[str] = []  # of the text that is going on, and nearly all there is
         goes_on = choice.goes_on
         for event in batch:
-            if type(event) is not TextDelta:
-                if (update := showing.take(event)) is not None:
-                    self._write(choice, update, out)
-                    goes_on = choice.goes_on
-            elif goes_on and (text := event.text):  # nearly all there is
-                showing.text += len(text)
-                pieces.append(text)
-                out.append(more % encode(text))
-            elif event.text and not showing.holds_text:
-                showing.text += len(event.text)
-                out.append(self._content(choice, b"content", choice.text.add(event.text, choice.round)))
-                goes_on = choice.goes_on = True
-        return b"".join(out)
+            if type(event) is TextDelta:
+                if not event.text:
+                    continue
+                if goes_on:
+                    texts.append(event.text)
+                elif not showing.holds_text:
+                    showing.text += len(event.text)
+                    out.append(self._content(choice, b"content", choice.text.add(event.text, choice.round)))
+                    goes_on = choice.goes_on = True
+                continue
+            if texts:
+                out.append(_more_text(choice, texts, more))
+                texts = []
+            if (update := showing.take(event)) is not None:
+                self._write(choice, update, out)
+                goes_on = choice.goes_on
+        if texts:
+            out.append(_more_text(choice, texts, more))
+        return out[0] if len(out) == 1 else b"".join(out)
 
     def _write(self, choice: Choice, update: updates.Update, out: list[bytes]) -> None:
         match update:
@@ -370,6 +375,13 @@ class ChatAnswer:
         choices = [choice.showing for choice in self._choices]
         more = extensions(self._start.session, choices, self._options.warnings, with_records=with_records)
         return {"status": REQUIRES_ACTION, **more} if "approvals" in more else more
+
+
+def _more_text(choice: Choice, texts: list[str], begin: bytes) -> bytes:
+    """A chunk for each of these."""
+    choice.showing.text += sum(map(len, texts))
+    choice.text.pieces += texts
+    return b"%b%b%b" % (begin, (_AFTER_TEXT + begin).join(map(encode, texts)), _AFTER_TEXT)
 
 
 def _is_mistrals(user_agent: str) -> bool:
