@@ -82,11 +82,12 @@ def size_of(batch: Sequence[Event]) -> int:
 class _Cursor:
     """What a log knows of a follower: how much it has taken, and whom to call when there is more."""
 
-    __slots__ = ("call", "taken")
+    __slots__ = ("call", "passes_starts", "taken")
 
     def __init__(self, taken: int) -> None:
         self.taken = taken
         self.call: OnNews | None = None
+        self.passes_starts = False  # that a model is called is no news to it
 
 
 class _PreviewStore:
@@ -201,7 +202,7 @@ class Log:
                     break
         if self._cursors:
             self._size += size_of(batch) if size is None else EVENT_BYTES * len(batch) + size
-            self._tell()
+            self._tell(is_start=type(batch[-1]) is ModelStarted)
         return True
 
     def close(self, *, is_broken: bool = False) -> None:
@@ -214,9 +215,9 @@ class Log:
         self._tell()
         self._make_room()
 
-    def _tell(self) -> None:
+    def _tell(self, *, is_start: bool = False) -> None:
         for cursor in self._cursors:
-            if (call := cursor.call) is not None:
+            if (call := cursor.call) is not None and not (is_start and cursor.passes_starts):
                 cursor.call = None
                 call()
 
@@ -337,9 +338,12 @@ class Follower:
     def has_more(self) -> bool:
         return self._log._size != self._cursor.taken
 
-    def on_news(self, call: OnNews) -> None:
-        """Have this called, once, when there is more, or nothing will come any more."""
-        self._cursor.call = call
+    def on_news(self, call: OnNews, *, passes_starts: bool = False) -> None:
+        """Have this called, once, when there is more, or nothing will come any more. `passes_starts`: not as long as that is
+        only that a model is called."""
+        cursor = self._cursor
+        cursor.call = call
+        cursor.passes_starts = passes_starts
 
     async def wait(self) -> None:
         """Until there is more, or nothing will come any more. To be called when `pull` gave nothing."""

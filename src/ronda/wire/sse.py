@@ -74,7 +74,7 @@ class SseReader:
         """
         text = bytes(self._rest)
         self._rest.clear()
-        return _frames(text)
+        return _frames(text) if text else []
 
     def close_data(self) -> list[bytes]:
         """`close`, as `feed_data` is to `feed`."""

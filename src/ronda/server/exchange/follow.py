@@ -202,7 +202,9 @@ class EventStream:
         self._wake = waiter = loop.create_future()
         call = self._ring if self._cycle is None else self._push
         for follower in self._followers:
-            if follower is not None:
+            if type(follower) is Follower:
+                follower.on_news(call, passes_starts=not self._is_open)  # for which no head goes out
+            elif follower is not None:
                 follower.on_news(call)
         return waiter
 

@@ -143,17 +143,24 @@ class ChatAnswer:
         return out[0] if len(out) == 1 else b"".join(out)
 
     def _write(self, choice: Choice, update: updates.Update, out: list[bytes]) -> None:
-        match update:
-            case ReasoningDelta(text=text):
-                out.append(self._content(choice, b"reasoning_content", choice.reasoning.add(text, choice.round)))
-            case updates.CallsGrew(pieces=pieces, previews=previews):
-                out += [self._piece(choice, piece) for piece in pieces]
-                out += [self._preview(choice, patches) for patches in previews]
+        match update:  # what every answer has comes first
+            case updates.TurnBegan(broken=broken):
+                if broken is not None:
+                    mark = b"," + encode(interruption(broken))[1:-1]
+                    out.append(self._chunk(choice.index, _NO_TEXT, more=mark))
+                choice.begin_round()
             case updates.TurnClosed(denied=denied):
                 self._close_turn(choice, update, out)
                 for ended in denied:
                     self._write(choice, updates.ToolBegan(ended.call, ended.at), out)
                     self._write(choice, ended, out)
+            case updates.Ended():
+                self._end(choice, update, out)
+            case ReasoningDelta(text=text):
+                out.append(self._content(choice, b"reasoning_content", choice.reasoning.add(text, choice.round)))
+            case updates.CallsGrew(pieces=pieces, previews=previews):
+                out += [self._piece(choice, piece) for piece in pieces]
+                out += [self._preview(choice, patches) for patches in previews]
             case updates.ToolBegan(call=call, was_asked=was_asked):
                 if not was_asked:
                     out.append(self._progress(choice, choice.showing.tools.progress(call.id)))
@@ -167,13 +174,6 @@ class ChatAnswer:
             case updates.ToolEnded(call=call, result=result, files=files):
                 out += [self._file(choice, file) for file in files]
                 out.append(self._progress(choice, choice.showing.tools.progress(call.id, result)))
-            case updates.TurnBegan(broken=broken):
-                if broken is not None:
-                    mark = b"," + encode(interruption(broken))[1:-1]
-                    out.append(self._chunk(choice.index, _NO_TEXT, more=mark))
-                choice.begin_round()
-            case updates.Ended():
-                self._end(choice, update, out)
             case updates.Paused():
                 self._close(choice, "stop", out)
             case TextDelta(text=text):
