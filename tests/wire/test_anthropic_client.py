@@ -199,6 +199,19 @@ def test_a_stream_that_does_not_end_is_broken(stream: bytes) -> None:
         watch(stream)
 
 
+def test_a_block_without_a_type_is_shown_to_nobody() -> None:
+    begun, *rest = told(message(text("x")))
+    for event in rest:
+        event.get("content_block", {}).pop("type", None)
+    reader = Reader()
+
+    assert reader.feed(events(begun, *rest)) == []
+    with pytest.raises(UpstreamBroken, match="has no type"):
+        reader.finish()
+    with pytest.raises(UpstreamBroken, match="has no type"):
+        read_plain(json.dumps({"content": [{"text": "x"}], "stop_reason": "end_turn"}).encode())
+
+
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"content":"x"}', b'{"content":[{"type":1}]}'])
 def test_an_answer_that_is_no_message_is_broken(body: bytes) -> None:
     with pytest.raises(UpstreamBroken):

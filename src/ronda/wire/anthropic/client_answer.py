@@ -117,6 +117,12 @@ class Block(Struct):
     def text(self, name: str) -> str:
         return _decode_text(self.members[name]) or "" if name in self.members else ""
 
+    @property
+    def kind(self) -> str:
+        if not (kind := self.text("type")):  # no client could read it, nor would the API take it back
+            raise UpstreamBroken("a block of the model's answer has no type", retryable=True)
+        return kind
+
 
 class Answer(Struct, frozen=True):
     """`content` is what goes back to go on from here; a `paused` answer must be gone on from at once."""
@@ -164,7 +170,7 @@ def finish(
     back: list[dict[str, Raw]] = []
     as_written = True  # our writer would say the same
     for block in blocks:
-        kind = block.text("type")
+        kind = block.kind
         if kind == "text":
             text = block.text("text")
             after_call = bool(parts) and type(parts[-1]) is ToolCall

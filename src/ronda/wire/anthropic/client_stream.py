@@ -68,7 +68,7 @@ class _Growing:
 
     def __init__(self, members: dict[str, Raw]) -> None:
         self.block = Block(members)
-        self.kind = self.block.text("type")
+        self.kind = self.block.kind
         self.call: int | None = None  # which of the turn's calls this is
         self.id = self.name = ""
         self.texts: list[str] = []
