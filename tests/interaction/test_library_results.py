@@ -126,6 +126,7 @@ def test_the_length_can_be_chosen() -> None:
     invoke_agent(Agent(model, tools=[report]), "go", max_result_chars=10_000)
     shown = last_result(model.heard[1])
     assert (shown[:5000], shown[-5000:], len(shown) < 10_400) == (LONG[:5000], LONG[-5000:], True)
+    assert "such as 5000 to 15000." in shown  # as many as one call reads
     assert was_read(model, 2)
     [reader] = [spec for spec in model.requests[1].tools if spec.name == READ]
     assert "at most 10000 at a time" in reader.description

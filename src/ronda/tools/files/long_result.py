@@ -48,7 +48,7 @@ class LongResultFiles:
         half = most // 2
         note = (
             f"\n… {len(text) - 2 * half} of {len(text)} characters are left out here. All of them are the file {stored.id}: "
-            f"{READ} reads from `start` to `end`, such as {half} to {len(text) - half}. …\n"
+            f"{READ} reads from `start` to `end`, such as {half} to {min(half + most, len(text) - half)}. …\n"
         )
         return replace(output, content=text[:half] + note + text[-half:], whole=stored.id)
 
