@@ -25,7 +25,7 @@ from tests.timeouts import TIMEOUT
 
 from ronda.cli.process import CANCEL_SECONDS, CONNECTION_SECONDS
 from ronda.cli.serve import http_settings
-from ronda.host.run import LAST_SECONDS
+from ronda.host.host import LAST_SECONDS
 from ronda.journal.memory import MemoryJournal
 from ronda.server.app import Server
 from ronda.server.config import ServerConfig

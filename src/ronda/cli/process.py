@@ -126,12 +126,12 @@ def _ends() -> list[signal.Signals]:
     return [signal.SIGINT, signal.SIGTERM, *([hangup] if hangup is not None and cares else [])]
 
 
-async def end_all(code: int) -> None:
+async def end_all(code: int, timeout: float = CANCEL_SECONDS) -> None:
     """End what is still under way. A tool that does not end when it is cancelled would keep the process for ever."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
-    left = (await asyncio.wait(others, timeout=CANCEL_SECONDS))[1] if others else ()
+    left = (await asyncio.wait(others, timeout=timeout))[1] if others else ()
     if left:
         print(f"ronda: ended without {len(left)} calls that did not end when they were cancelled", file=sys.stderr)
         sys.stderr.flush()

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypeAlias, cast
-from weakref import WeakValueDictionary
 
 from ronda.core.events import PREVIEWS, Asked, Event, Preview, RunFinished
 from ronda.drive import (
@@ -34,7 +33,7 @@ from ronda.drive.driver import Driver
 from ronda.errors import BadRequest
 from ronda.host.channel import Channel, ChannelReader
 from ronda.host.durable_log import DurableLog
-from ronda.host.log import START, Follower, Log, Logs, Position
+from ronda.host.log import START, Follower, Log, Position
 from ronda.host.orphans import end_children, waiting_children
 from ronda.trace.run import RunSpans, run_spans
 from ronda.trace.spans import Emit, OpenSpan, Tracer, go_on, span
@@ -43,8 +42,8 @@ if TYPE_CHECKING:
     from ronda.core.guardrails import Guardrails
     from ronda.core.run import Run
     from ronda.core.steering import Steering
+    from ronda.host.host import Host
     from ronda.journal import Journal
-    from ronda.store.claims import Claims
 
 Outcome: TypeAlias = Literal["finished", "waiting"]
 Tap: TypeAlias = Callable[[Sequence[Event]], object]
@@ -65,7 +64,6 @@ class Approver(Protocol):
 
 
 _ENDS_WITHOUT_ANSWER: Final = ("failed", "cancelled", "interrupted")
-LAST_SECONDS: Final = 0.4  # until runs that were stopped must have said so
 
 
 async def drive_on(run: Run, driving: Callable[..., Awaitable[None]], answer: Callable[[], Awaitable[bool]]) -> None:
@@ -89,51 +87,6 @@ def look_at(task: asyncio.Task[Any]) -> None:
 
 class Folding(Protocol):
     def fold(self, sibling: int, batch: Sequence[Event]) -> None: ...
-
-
-class Host:
-    """The runs that are under way in this process: found by their ids, and ended together."""
-
-    def __init__(self, claims: Claims, logs: Logs | None = None) -> None:
-        self._claims = claims
-        self.live: dict[str, LiveRun] = {}
-        self.logs = logs or Logs()
-        self.is_stopping = False
-        self._left: set[asyncio.Task[Any]] = set()  # what did not care for being stopped
-        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
-
-    def exclusive_in(self, owner: str, session: str) -> Callable[[str], AbstractAsyncContextManager[None]]:
-        """Locks of an owner's session, by the keys that tools name."""
-        return partial(self._lock_key, owner, session)
-
-    @asynccontextmanager
-    async def _lock_key(self, owner: str, session: str, key: str) -> AsyncIterator[None]:
-        from ronda.store.claims import hold_claim  # most tools name no key
-
-        name = f"exclusive {(session, key)!r}"
-        found = self._locks.get((owner, name))
-        if found is None:
-            found = self._locks[owner, name] = asyncio.Lock()
-        # The lock is for those of this process, who are woken in turn; the claim for all.
-        async with found, hold_claim(self._claims, owner, name):
-            yield
-
-    async def stop(self, seconds: float) -> None:
-        """End what is under way, within `seconds` for those that somebody waits for. What outlives this process is let go: its
-        model calls at once, its tools when their time is up. Tools that do not care are left."""
-        self.is_stopping = True
-        for live in list(self.live.values()):
-            if live.run.is_waiting or (live.run.outlives and live.run.model_is_running):
-                live.stop()
-        await self._until_over(seconds)
-        for live in list(self.live.values()):
-            live.stop()
-        self._left = await self._until_over(LAST_SECONDS)
-
-    async def _until_over(self, seconds: float) -> set[asyncio.Task[Any]]:
-        """What is still under way then."""
-        tasks = {live.task for live in self.live.values() if live.task is not None} - self._left
-        return (await asyncio.wait(tasks, timeout=seconds))[1] if tasks and seconds > 0 else tasks
 
 
 class Driven(ABC):

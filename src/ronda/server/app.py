@@ -103,64 +103,25 @@ class Server:
         self.body_memory = BodyMemory(config.max_body_memory)
         self._limits: dict[tuple[int, bool], Limits] = {}  # by the rounds that are allowed, and whether runs are stored
         self.catalog: Catalog = catalog or MemoryCatalog()
-        self.files = FileStore(self.catalog.files, blobs or MemoryBlobs(), FileLimits(config.max_upload))
-        self._skill_files = self.files
-        if config.skills_dir is not None:
-            self._skill_files = FileStore(self.catalog.files, FolderBlobs(config.skills_dir), self.files.limits)
-        self.skills = SkillStore(self.catalog.skills, self._skill_files)
-        self.code = None if open_code is None else open_code(self.files)
-        self.containers = ContainerHost(self.catalog.containers, self.files, self.code)
+        self._open_files(blobs, open_code)
         self.auth: Auth = auth or KeyAuth(self.catalog.keys)
         loaded = load_tools(config.tools)
-        self.runs = Runs(
+        self._open_runs(
             journal,
-            self.catalog.claims,
-            config.approval_timeout,
-            read_guardrails(loaded.guardrails if guardrails is None else guardrails),
-            read_summarizer(loaded.compaction if compaction is None else compaction),
-            sessions=self.catalog.sessions,
-            bounds=Bounds(config.session_max_days * 86400, config.session_max_count, config.session_max_bytes),
-            max_queue=config.max_session_queue,
-            queue=self.catalog.queue,
-            logs=Logs(config.keep_previews, config.keep_previews_bytes),
+            loaded.guardrails if guardrails is None else guardrails,
+            loaded.compaction if compaction is None else compaction,
         )
-        self.runs.files = self.files
-        self.runs.approved_tools = self.catalog.approved_tools
-        self.runs.long_results = lambda: self.long_results
         self._upkeep: list[asyncio.Task[None]] = []
         self.tasks: set[asyncio.Task[None]] = set()  # so that nobody else need know them
-        self.runs.left_waiting = partial(expire_later, self)
         self.background = Background(self)
         self.peers: Peers | Replicas | None = None  # others who share the data folder, or the database …
         self.replicas: Replicas | None = None  # … the latter
         self.responses = Responses(self.catalog)
-        self.missing_key: str | None = None  # the variable that the model's would be in
-        if provider is None:
-            where = where_is(config.model, config.base_url, None, config.timeouts, config.api_version, config.vision)
-            where = msgspec.structs.replace(where, slots=config.slots, context=config.context)
-            provider = open_provider(config.model, where)
-            self.missing_key = missing_key(config.model, where)
-        self.models = Models(config.model, provider, config.aliases)
-        self.stored_agents = StoredAgents(self.catalog.agents, self.models)
-        self.models.add(self.stored_agents)
+        self._open_models(provider)
         self.agent_files: AgentFiles | None = None
         callbacks = {**(tool_callbacks or {}), **loaded.callbacks}
         dispatch = Dispatch.of(config)
-        self.mcp: ServersPerLoop | None = None
-        if mcp:
-            from ronda.tools.mcp.servers import ServersPerLoop  # for those alone who have such servers
-
-            self.mcp = ServersPerLoop(
-                mcp, {*[tool.spec.name for tool in (*tools, *loaded.tools, *dispatch.own)], *callbacks}
-            )
-        # For requests that name a server: one at an address that is allowed, or one of these.
-        self.named_servers: NamedServers | None = None
-        if config.mcp_allow_url or mcp:
-            from ronda.server.resources.named_servers import NamedServers
-            from ronda.tools.mcp.servers import check_package
-
-            check_package()
-            self.named_servers = NamedServers(config.mcp_allow_url, config.fetch_allow, self.mcp)
+        self._open_mcp(mcp, {*[tool.spec.name for tool in (*tools, *loaded.tools, *dispatch.own)], *callbacks})
         self.toolbox = Toolbox(
             [*tools, *loaded.tools],
             callbacks,
@@ -175,6 +136,64 @@ class Server:
             self.models.add(self.agent_files)
         if config.agents is not None or config.agent_tools:
             self.toolbox.agents_for = self._agents_for
+
+    def _open_files(self, blobs: Blobs | None, open_code: Callable[[FileStore], CodeTools] | None) -> None:
+        config = self.config
+        self.files = FileStore(self.catalog.files, blobs or MemoryBlobs(), FileLimits(config.max_upload))
+        self._skill_files = self.files
+        if config.skills_dir is not None:
+            self._skill_files = FileStore(self.catalog.files, FolderBlobs(config.skills_dir), self.files.limits)
+        self.skills = SkillStore(self.catalog.skills, self._skill_files)
+        self.code = None if open_code is None else open_code(self.files)
+        self.containers = ContainerHost(self.catalog.containers, self.files, self.code)
+
+    def _open_runs(self, journal: Journal, guardrails: AnyGuardrails | None, compaction: AnyCompaction | None) -> None:
+        config = self.config
+        self.runs = Runs(
+            journal,
+            self.catalog.claims,
+            config.approval_timeout,
+            read_guardrails(guardrails),
+            read_summarizer(compaction),
+            sessions=self.catalog.sessions,
+            bounds=Bounds(config.session_max_days * 86400, config.session_max_count, config.session_max_bytes),
+            max_queue=config.max_session_queue,
+            queue=self.catalog.queue,
+            logs=Logs(config.keep_previews, config.keep_previews_bytes),
+        )
+        self.runs.files = self.files
+        self.runs.approved_tools = self.catalog.approved_tools
+        self.runs.long_results = lambda: self.long_results
+        self.runs.left_waiting = partial(expire_later, self)
+
+    def _open_models(self, provider: Provider | None) -> None:
+        config = self.config
+        self.missing_key: str | None = None  # the variable that the model's would be in
+        if provider is None:
+            where = where_is(config.model, config.base_url, None, config.timeouts, config.api_version, config.vision)
+            where = msgspec.structs.replace(where, slots=config.slots, context=config.context)
+            provider = open_provider(config.model, where)
+            self.missing_key = missing_key(config.model, where)
+        self.models = Models(config.model, provider, config.aliases)
+        self.stored_agents = StoredAgents(self.catalog.agents, self.models)
+        self.models.add(self.stored_agents)
+
+    def _open_mcp(self, mcp: Sequence[McpServer], names: set[str]) -> None:
+        """`names` are those of the tools that the server has beside."""
+        config = self.config
+        self.mcp: ServersPerLoop | None = None
+        if mcp:
+            from ronda.tools.mcp.servers import ServersPerLoop  # for those alone who have such servers
+
+            self.mcp = ServersPerLoop(mcp, names)
+        # For requests that name a server: one at an address that is allowed, or one of these.
+        self.named_servers: NamedServers | None = None
+        if config.mcp_allow_url or mcp:
+            from ronda.server.resources.named_servers import NamedServers
+            from ronda.tools.mcp.servers import check_package
+
+            check_package()
+            self.named_servers = NamedServers(config.mcp_allow_url, config.fetch_allow, self.mcp)
 
     def _agents_for(self, owner: str) -> AgentNames:
         from ronda.server.exchange.agent_tools import NamedAgents  # for those alone who have such agents

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Final
 
 from ronda.core.limits import LEAST_RESULT_CHARS
 from ronda.core.permissions import check_rules
@@ -19,30 +20,12 @@ _DEFAULTS = ServerConfig()
 
 
 def check_config(config: ServerConfig) -> None:
-    if not 0 <= config.port <= 65535:
-        raise BadConfig(f"--port is {config.port}; it can be 1 to 65535, or 0 for any that is free")
-    if config.mcp_port is not None and not 0 <= config.mcp_port <= 65535:
-        raise BadConfig(f"--mcp-port is {config.mcp_port}; it can be 1 to 65535, or 0 for any that is free")
-    if config.mcp_port and config.mcp_port == config.port:
-        raise BadConfig(f"--mcp-port and --port are both {config.port}; /mcp is there on --port anyway")
-    if config.database is not None and not config.database.startswith(("postgresql://", "postgres://")):
-        raise BadConfig("--database must be the address of a PostgreSQL database, like postgresql://user@host/name")
+    _check_numbers(config)
+    _check_addresses(config)
     if config.queue != "table" and config.database is None:
         raise BadConfig(
             f"--queue {config.queue} keeps its runs in PostgreSQL: say where with --database, or leave --queue out"
         )
-    if not 0.5 <= config.lease_seconds <= 600:
-        raise BadConfig(f"--lease-seconds is {config.lease_seconds:g}; it can be 0.5 to 600")
-    if config.max_offered_tools < 1:
-        raise BadConfig(f"--max-offered-tools is {config.max_offered_tools}; it must be at least 1")
-    for origin in config.allow_origins:
-        if origin not in ("*", "null") and not re.fullmatch(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s?#@]+/?", origin):
-            raise BadConfig(
-                f"--allow-origin is {origin!r}; it must be like http://localhost:3000, without a path, or '*'"
-            )
-    for host in config.allow_hosts:
-        if host != "*" and not re.fullmatch(r"[\w.-]+", host):
-            raise BadConfig(f"--allow-host is {host!r}; it must be a name like ronda.example, without a port, or '*'")
     for model in config.app.named:
         split_spec(model.model)
     if config.app.variants is not None and not 1 <= config.app.variants <= MAX_VARIANTS:
@@ -51,56 +34,87 @@ def check_config(config: ServerConfig) -> None:
         from ronda.tools.page import open_page_services  # most servers have neither
 
         open_page_services(None, images=config.images, page=config.page, fetch_allow=config.fetch_allow)
+    check_rules(config.permission)
     _check_dispatch(config)
-    for name in ("max_tool_rounds", "max_tool_rounds_ceiling"):
+    _check_code(config)
+    _check_local_sizes(config)
+
+
+# Settings and the least that each can be; None is none.
+_LEAST: Final = {
+    "max_tool_rounds": 0,
+    "max_tool_rounds_ceiling": 0,
+    "max_detached": 0,
+    "max_grace": 0,
+    "keep_previews": 0,
+    "keep_previews_bytes": 0,
+    "max_offered_tools": 1,
+    "max_upload": 1,
+    "background_runs": 1,
+    "background_per_owner": 1,
+    "background_per_session": 1,
+    "background_queue": 1,
+    "max_identical_calls": 1,
+    "max_answer_bytes": 1,
+}
+_TIMES: Final = (
+    "approval_timeout",
+    "approval_days",
+    "tool_dispatch_timeout",
+    "code_exec_timeout",
+    "shell_timeout",
+    "max_run_seconds",
+    "header_seconds",
+    "body_seconds",
+    "stall_seconds",
+)
+
+
+def _check_numbers(config: ServerConfig) -> None:
+    for name, least in _LEAST.items():
         value = getattr(config, name)
-        if value is not None and value < 0:
-            raise BadConfig(f"--{name.replace('_', '-')} is {value}; it cannot be negative")
+        if value is not None and not value >= least:
+            problem = f"it must be at least {least}" if least else "it cannot be negative"
+            raise BadConfig(f"--{name.replace('_', '-')} is {value}; {problem}")
+    for name in _TIMES:
+        value = getattr(config, name)
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            unit = "days" if name == "approval_days" else "seconds"
+            raise BadConfig(f"--{name.replace('_', '-')} is {value:g}; it must be more than 0 {unit}")
+    if not 0.5 <= config.lease_seconds <= 600:
+        raise BadConfig(f"--lease-seconds is {config.lease_seconds:g}; it can be 0.5 to 600")
     if not 0 <= config.shutdown_seconds <= MOST_SHUTDOWN_SECONDS:
         raise BadConfig(
             f"--shutdown-seconds is {config.shutdown_seconds:g}; it can be 0 to {MOST_SHUTDOWN_SECONDS}: whoever ends a "
             "process does not wait for ever"
         )
-    if config.max_detached < 0 or config.max_grace < 0:
-        raise BadConfig("--max-detached and --max-grace cannot be negative")
-    check_rules(config.permission)
-    if config.max_upload < 1:
-        raise BadConfig(f"--max-upload is {config.max_upload}; it must be at least 1")
     if config.max_body_memory < config.max_body:
         raise BadConfig(
             f"--max-body-memory is {config.max_body_memory}; it must be at least {config.max_body}, which one body may have"
         )
-    for name in ("background_runs", "background_per_owner", "background_per_session", "background_queue"):
-        if getattr(config, name) < 1:
-            raise BadConfig(f"--{name.replace('_', '-')} is {getattr(config, name)}; it must be at least 1")
-    if not config.keep_previews >= 0 or config.keep_previews_bytes < 0:
-        raise BadConfig("--keep-previews and --keep-previews-bytes cannot be negative")
-    if config.max_identical_calls < 1:
-        raise BadConfig(f"--max-identical-calls is {config.max_identical_calls}; it must be at least 1")
-    for name in (
-        "approval_timeout",
-        "approval_days",
-        "tool_dispatch_timeout",
-        "code_exec_timeout",
-        "shell_timeout",
-        "max_run_seconds",
-        "header_seconds",
-        "body_seconds",
-        "stall_seconds",
-    ):
-        value = getattr(config, name)
-        if value is not None and not (value > 0 and math.isfinite(value)):
-            unit = "days" if name == "approval_days" else "seconds"
-            raise BadConfig(f"--{name.replace('_', '-')} is {value:g}; it must be more than 0 {unit}")
-    _check_code(config)
-    _check_local_sizes(config)
     if config.context_budget is not None and config.context_budget < 1:
         raise BadConfig(f"--context-budget is {config.context_budget}; it counts characters, from 1 on")
     if config.max_result_chars and config.max_result_chars < LEAST_RESULT_CHARS:
         problem = f"it counts characters, from {LEAST_RESULT_CHARS} on; 0 shows a model all of a result"
         raise BadConfig(f"--max-result-chars is {config.max_result_chars}; {problem}")
-    if config.max_answer_bytes < 1:
-        raise BadConfig(f"--max-answer-bytes is {config.max_answer_bytes}; it must be more than 0")
+
+
+def _check_addresses(config: ServerConfig) -> None:
+    for flag, port in (("--port", config.port), ("--mcp-port", config.mcp_port)):
+        if port is not None and not 0 <= port <= 65535:
+            raise BadConfig(f"{flag} is {port}; it can be 1 to 65535, or 0 for any that is free")
+    if config.mcp_port and config.mcp_port == config.port:
+        raise BadConfig(f"--mcp-port and --port are both {config.port}; /mcp is there on --port anyway")
+    if config.database is not None and not config.database.startswith(("postgresql://", "postgres://")):
+        raise BadConfig("--database must be the address of a PostgreSQL database, like postgresql://user@host/name")
+    for origin in config.allow_origins:
+        if origin not in ("*", "null") and not re.fullmatch(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s?#@]+/?", origin):
+            raise BadConfig(
+                f"--allow-origin is {origin!r}; it must be like http://localhost:3000, without a path, or '*'"
+            )
+    for host in config.allow_hosts:
+        if host != "*" and not re.fullmatch(r"[\w.-]+", host):
+            raise BadConfig(f"--allow-host is {host!r}; it must be a name like ronda.example, without a port, or '*'")
 
 
 def _check_code(config: ServerConfig) -> None:

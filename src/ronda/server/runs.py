@@ -21,10 +21,11 @@ from ronda.core.run import Run, rebuild
 from ronda.drive import Inbox, OpenLongResults, Provider, Summarize, Tool
 from ronda.files.file_store import FileStore
 from ronda.host.history import is_in_session
+from ronda.host.host import Host
 from ronda.host.journal_tail import Tail
 from ronda.host.log import START, Follower, Log, Logs, Position
 from ronda.host.orphans import end_children, waiting_children
-from ronda.host.run import BeforeEnd, Host, LiveRun, look_at
+from ronda.host.run import BeforeEnd, LiveRun, look_at
 from ronda.host.sessions import SessionHost
 from ronda.journal import Journal, JournalConflict
 from ronda.journal.memory import MemoryJournal

@@ -61,7 +61,7 @@ async def test_a_server_that_ends_does_not_wait_for_a_tool_that_does_not_care(
         client = asyncio.create_task(served.post(GO))
         await gate.begun.wait()
         await served.server.runs.stop()
-        monkeypatch.setattr("ronda.host.run.LAST_SECONDS", 2 * TIMEOUT)
+        monkeypatch.setattr("ronda.host.host.LAST_SECONDS", 2 * TIMEOUT)
         await served.server.runs.stop()  # it has had its time
         left = len(served.server.runs.live)
         gate.go_on.set()

@@ -6,7 +6,7 @@ import asyncio
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ronda.host.run import LAST_SECONDS
+from ronda.host.host import LAST_SECONDS
 from ronda.server.doors.app_stream.design_systems import DesignSystems
 from ronda.server.doors.app_stream.models import AppModels
 from ronda.tools.page import PageServices, open_page_services
