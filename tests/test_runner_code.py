@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from ronda import ChatCompletionRequest, Runner, mistralrs
@@ -17,6 +18,7 @@ from ronda.errors import BadConfig
 from ronda.runner import CodeExecutionConfig, ShellConfig
 from ronda.sandbox.layers import choose_layer, find_layers
 from ronda.sandbox.policy import Loopback, NoNetwork, Policy
+from ronda.store.files import FileQuota
 from ronda.testing import ScriptedModel, calls, says
 
 
@@ -206,6 +208,16 @@ def test_a_runner_that_is_closed_leaves_no_folder_and_can_be_used_again(
         assert list(root.iterdir()) == []
     finally:
         shutil.rmtree(root)
+
+
+def test_a_runner_that_makes_many_files_keeps_the_newest() -> None:
+    make = python("open('a.txt', 'w').write('made')")
+    with Runner(ScriptedModel(*[make, says("done")] * 3), code_execution_config=CodeExecutionConfig()) as runner:
+        files = runner._server.files
+        files.limits = msgspec.structs.replace(files.limits, quota=FileQuota(files=2))
+        made = [ask(runner, enable_code_execution=True).files[0] for _ in range(3)]
+        assert [file.text for file in made] == ["made"] * 3
+        assert [runner.find_file(file.id) is not None for file in made] == [False, True, True]
 
 
 def test_a_long_result_is_as_long_as_the_runner_says() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ronda.core.files import FileSource
 from ronda.errors import BadConfig, NotFound, TooLarge
@@ -112,6 +113,24 @@ async def test_a_file_that_is_too_large_is_refused_while_it_comes_in(kept: Kept)
         with pytest.raises(TooLarge, match="more than the 1000000 bytes"):
             await upload.write(b"x")
     assert kept.blobs.hashes() == []
+
+
+async def test_what_tools_make_takes_the_place_of_what_they_made_in_other_sessions_long_ago(kept: Kept) -> None:
+    made = FileFacts("plot.png", "agent_output", session="old", lifetime=10 * 86400.0)
+    uploaded = await kept.store.add("ann", b"mine", FileFacts("mine.txt"))
+    for number in range(3):
+        await kept.store.add("ann", bytes([number]), made)
+    kept.clock.now += 2 * 86400.0
+    new = [await kept.store.add("ann", bytes([9, number]), replace(made, session="new")) for number in range(4)]
+    assert [file.id for file in await kept.store.of("ann")] == [uploaded.id, *[file.id for file in new]]
+    assert len(kept.blobs.hashes()) == 5
+    with pytest.raises(QuotaExceeded):  # they do not make room for each other
+        await kept.store.add("ann", b"more", replace(made, session="new"))
+    with pytest.raises(QuotaExceeded):  # they are of today
+        await kept.store.add("ann", b"more", replace(made, session="third"))
+    with pytest.raises(QuotaExceeded):  # what tools made does not go for a client's
+        await kept.store.add("ann", b"more", FileFacts("more.txt"))
+    assert len(await kept.store.of("ann")) == 5
 
 
 async def test_an_owner_keeps_no_more_than_the_quota(kept: Kept) -> None:

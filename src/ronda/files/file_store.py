@@ -17,22 +17,30 @@ from msgspec import Struct
 from ronda.core.files import FileSource, StoredFile
 from ronda.errors import NotFound, TooLarge
 from ronda.files.blobs import Blobs, NewBlob
-from ronda.store.files import FileQuota, Files
+from ronda.store.files import FileQuota, Files, QuotaExceeded
 from ronda.wire.file_kinds import OCTETS, format_of, mime_type_of
 
 USER_UPLOAD: Final = FileSource("user_upload")
 INPUT: Final = FileSource("input_file")
 
+MADE: Final = ("tool_result", "agent_output")  # purposes of files that tools made
+
 _PIECE: Final = 256 * 1024  # bytes that are written and read at a time: less than a millisecond of a thread's
+_SPARE: Final = 64  # files for which there is room when some had to go, so that the next ones need not look again
 _SWEPT: Final = 500  # that are looked up while nobody else writes
 
 
 class FileLimits(Struct, frozen=True):
-    """`size` is that of one file. One that belongs to a session stays for so long after the session was last used."""
+    """`size` is that of one file. One that belongs to a session stays for so long after the session was last used.
+
+    Where an owner keeps as much as they may, a file that a tool makes takes the place of those that tools made in other sessions,
+    the oldest first, if they have been there for `made_seconds`. What clients sent stays.
+    """
 
     size: int = 512 * 1024 * 1024  # OpenAI's own
     quota: FileQuota = FileQuota()
     session_seconds: float = 30 * 86400.0
+    made_seconds: float = 86400.0
 
 
 class FileFacts(Struct, frozen=True):
@@ -92,8 +100,30 @@ class FileStore:
             session=facts.session,
             expires=None if lifetime is None else now + lifetime,
         )
-        await self._rows.add(owner, file, self.limits.quota, now, blob.place)
+        try:
+            await self._rows.add(owner, file, self.limits.quota, now, blob.place)
+        except QuotaExceeded:
+            if file.purpose not in MADE or not await self._make_room(owner, file):
+                raise
+            await self._rows.add(owner, file, self.limits.quota, now, blob.place)
         return file
+
+    async def _make_room(self, owner: str, new: StoredFile) -> bool:
+        """Whether there is room now. If there could not be, nothing goes."""
+        quota, known = self.limits.quota, await self.of(owner)
+        over, spare = new.created - self.limits.made_seconds, min(_SPARE, quota.files // 16)
+        old = [one for one in known if one.purpose in MADE and one.session != new.session and one.created <= over]
+        files, size, going = len(known) + 1, sum([one.size for one in known]) + new.size, list[StoredFile]()
+        for one in old:
+            if files <= quota.files - spare and size <= quota.size:
+                break
+            files, size = files - 1, size - one.size
+            going.append(one)
+        if files > quota.files or size > quota.size:
+            return False
+        for one in going:
+            await self._rows.remove(owner, one.id, self._blobs.drop)
+        return True
 
     async def find(self, owner: str, id: str) -> StoredFile:
         file = await self._rows.find(owner, id, self._clock())

@@ -17,6 +17,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from ronda.agent.blocking import wait_for
 from ronda.agent.loop_thread import LoopThread
@@ -135,6 +136,8 @@ class Runner:
             open_code=open_code,
         )
         self._server.runs.find_approve = find_approve
+        # Nobody can delete single files here: the oldest go as soon as there are too many.
+        self._server.files.limits = replace(self._server.files.limits, made_seconds=0.0)
 
     def close(self) -> None:
         """Ends what waits for a session's next request, and removes the sessions' folders. A later request begins anew."""

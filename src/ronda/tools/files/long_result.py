@@ -11,7 +11,7 @@ from ronda.core.plan import ToolSpec
 from ronda.drive import Tool, ToolContext, ToolOutput
 from ronda.drive.tools import as_text
 from ronda.errors import RondaError
-from ronda.files.file_store import FileFacts, FileStore
+from ronda.files.file_store import MADE, FileFacts, FileStore
 from ronda.sandbox.names import clean_name
 from ronda.tools.files.reading import MAX_SLICE, READ, ReadFileTool
 from ronda.tools.files.session_files import KnownFile, SessionFiles
@@ -19,7 +19,6 @@ from ronda.tools.files.session_files import KnownFile, SessionFiles
 if TYPE_CHECKING:
     from ronda.tools.files.documents import ExtractedText
 
-_MADE: Final = ("tool_result", "agent_output")  # purposes of files that tools made
 _WAY_OUT: Final = "; results are not kept for ever, so call the tool again if you need this one"
 
 
@@ -61,7 +60,7 @@ def _session(context: ToolContext) -> str:
 class _MadeFiles(SessionFiles):
     async def all(self, context: ToolContext) -> list[KnownFile]:
         in_session = replace(context, session=_session(context))
-        return [file for file in await super().all(in_session) if file.purpose in _MADE]
+        return [file for file in await super().all(in_session) if file.purpose in MADE]
 
 
 async def _no_document(context: ToolContext, file: KnownFile) -> ExtractedText | None:
