@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ronda.agent import where_is
 from ronda.agent.value import missing_key
 from ronda.errors import BadConfig
-from ronda.prompty.model import Prompty
-from ronda.prompty.upstream import upstream_of
 from ronda.providers import KEY_NAMES, PROVIDERS, key_names, split_spec
+
+if TYPE_CHECKING:
+    from ronda.prompty.model import Prompty
 
 
 def check_model(spec: str, base_url: str | None) -> None:
@@ -24,6 +26,8 @@ def check_model(spec: str, base_url: str | None) -> None:
 
 def check_file_model(prompty: Prompty, env: Mapping[str, str] | None) -> None:
     """The same for the model of a file. `env` is what its references are looked up in."""
+    from ronda.prompty.upstream import upstream_of  # a server without files has no use for it
+
     upstream = upstream_of(prompty)
     names = key_names(upstream.kind) if upstream.provider is None else None
     if names is None or upstream.grant is not None or upstream.key is not None:

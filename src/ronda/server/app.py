@@ -43,7 +43,6 @@ from ronda.server.http.browser_guard import BrowserGuard, refusal, refused_socke
 from ronda.server.http.failure import BROKE_DOWN, ErrorWriter, error_answer, failure_of
 from ronda.server.http.incoming import Header, Incoming, Json
 from ronda.server.http.routing import WEBSOCKET, Routes
-from ronda.server.resources.agent_files import AgentFiles
 from ronda.server.resources.container_host import ContainerHost
 from ronda.server.resources.dispatch import Dispatch
 from ronda.server.resources.models import Models, Target
@@ -132,6 +131,8 @@ class Server:
             config.max_offered_tools,
         )
         if config.agents is not None:
+            from ronda.server.resources.agent_files import AgentFiles  # and with it all of Prompty
+
             self.agent_files = AgentFiles(config.agents, self.toolbox, config.agent_tools)
             self.models.add(self.agent_files)
         if config.agents is not None or config.agent_tools:

@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ronda.agent.reopen import job_of, kept_file
-from ronda.agent.reopen import reopen as reopen_file
 from ronda.core.events import Answered, Event, Fact, Recovered, RunFinished, RunStarted
 from ronda.core.run import Run, rebuild
 from ronda.drive import Provider, Tool, check_answer
@@ -180,6 +178,9 @@ async def reopen(
     if server.named_servers is not None:
         own |= server.named_servers.of_run(start.run)
     if start.file is not None:
+        from ronda.agent.reopen import job_of, kept_file  # few runs are of a file
+        from ronda.agent.reopen import reopen as reopen_file
+
         files, path = server.agent_files, Path(start.file.path)
         prompty = kept_file(start.file, None if files is None else files.environment(path))
         agent, tools = await reopen_file(job_of(prompty, start), server.toolbox.lent_to(start.owner))

@@ -14,12 +14,12 @@ from ronda.core.parts import Turn
 from ronda.core.plan import AUTO, ToolChoice, ToolSpec
 from ronda.drive import Tool
 from ronda.errors import BadConfig, BadRequest, NotFound
-from ronda.prompty.registry import AgentNames, Lent
 from ronda.server.resources.dispatch import Dispatch
 from ronda.tools.callback import CallbackTool
 from ronda.wire.capabilities import Capability, Need, NotHere
 
 if TYPE_CHECKING:
+    from ronda.prompty.registry import AgentNames, Lent
     from ronda.server.resources.web_search import WebSearch
     from ronda.tools.mcp.servers import ServersPerLoop
 
@@ -101,6 +101,8 @@ class Toolbox:
 
     def lent_to(self, owner: str) -> Lent:
         """Who here runs what an agent declares, and what the agents that it starts do."""
+        from ronda.prompty.registry import Lent  # most servers have no files
+
         callbacks = {name: self._called_back(ToolSpec(name), function) for name, function in self._callbacks.items()}
         return Lent(
             {**self._dispatch.by_name, **callbacks, **self._own().handlers},

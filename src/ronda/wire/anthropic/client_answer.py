@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -27,7 +27,6 @@ from ronda.core.parts import (
     Usage,
 )
 from ronda.errors import UpstreamBroken
-from ronda.schema.lower import LoweredSchema
 from ronda.wire.anthropic import API
 from ronda.wire.anthropic.errors import envelope_error
 from ronda.wire.anthropic.names import NO_NAMES, Names
@@ -36,6 +35,9 @@ from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.lenient import decoder
 from ronda.wire.stop_reasons import stop_with
 from ronda.wire.surrogates import mend_surrogates
+
+if TYPE_CHECKING:
+    from ronda.schema.lower import LoweredSchema
 
 
 class UsageSaid(Struct, frozen=True, gc=False):

@@ -9,16 +9,18 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
 
 from ronda.core.plan import ToolSpec
-from ronda.schema.lower import ANTHROPIC, LoweredSchema, lower_json, lower_names
 from ronda.wire.fitting import fitting_id
 from ronda.wire.json import UNREADABLE
 from ronda.wire.projection import NOBODY, Changes
+
+if TYPE_CHECKING:
+    from ronda.schema.lower import LoweredSchema
 
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -32,7 +34,7 @@ class Names(Struct, frozen=True):
 
     def wire(self, name: str) -> str:
         """Also of a tool that is not there any more."""
-        return self.called.get(name) or lower_names([name], ANTHROPIC)[name]
+        return self.called.get(name) or _call([name])[name]
 
     def tool(self, wire: str) -> str:
         return self.own.get(wire, wire)
@@ -52,9 +54,21 @@ class Names(Struct, frozen=True):
 NO_NAMES: Final = Names()
 
 
+def _call(names: list[str]) -> dict[str, str]:
+    """The name of each over there."""
+    from ronda.schema.lower import (
+        ANTHROPIC,
+        lower_names,
+    )  # for those who ask Anthropic's models; a door of its dialect has none
+
+    return lower_names(names, ANTHROPIC)
+
+
 def names_of(tools: Iterable[ToolSpec]) -> Names:
+    from ronda.schema.lower import ANTHROPIC, lower_json
+
     specs = {tool.name: tool for tool in tools}
-    called = lower_names(list(specs), ANTHROPIC)
+    called = _call(list(specs))
     changed = {}
     for name, tool in specs.items():
         schema = lower_json(bytes(tool.parameters), ANTHROPIC)
