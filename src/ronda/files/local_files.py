@@ -18,7 +18,7 @@ from ronda.store.files import FileQuota
 from ronda.store.memory import MemoryCatalog
 
 # A process may run for months, and its temporary folder may be memory.
-_TEMPORARY: Final = FileLimits(quota=FileQuota(size=1 << 30), session_seconds=86400.0)
+_TEMPORARY: Final = FileLimits(quota=FileQuota(size=1 << 30), session_seconds=86400.0, made_seconds=0.0)
 
 _stores: dict[int, FileStore] = {}  # by process: a fork has a folder of its own
 
