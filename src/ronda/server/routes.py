@@ -13,7 +13,7 @@ from ronda.server.detached.stored_answers import AnswerDoor
 from ronda.server.doors.app_stream.route import app_error, generate_code, http_route
 from ronda.server.doors.chat import CHAT_ANSWERS, chat_completions, chat_error
 from ronda.server.doors.mcp.route import mcp
-from ronda.server.doors.messages import MESSAGE_ANSWERS, count_tokens, messages, messages_error
+from ronda.server.doors.messages_route import MESSAGE_ANSWERS, count_tokens, messages, messages_error
 from ronda.server.doors.mistral import agents, conversations
 from ronda.server.doors.mistral.completions import COMPLETION_ANSWERS, agent_completions
 from ronda.server.doors.mistral.endpoint import mistral_error

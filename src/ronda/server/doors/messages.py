@@ -7,7 +7,7 @@ Counting never calls a model; where nobody can be asked it is an estimate (`wire
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from starlette.types import ASGIApp
@@ -17,7 +17,7 @@ from ronda.core.run import Run
 from ronda.drive import capabilities_of
 from ronda.errors import BadRequest, RondaError
 from ronda.server.detached.continuation import continue_answer
-from ronda.server.detached.stored_answers import AnswerDoor
+from ronda.server.doors.messages_route import MESSAGE_ANSWERS, messages_error
 from ronda.server.exchange.answer import Exchange
 from ronda.server.exchange.opening import Job, count
 from ronda.server.http.failure import error_answer, failure_of
@@ -25,7 +25,7 @@ from ronda.server.http.incoming import Incoming, Json
 from ronda.server.resources.models import Target
 from ronda.server.runs import new_id
 from ronda.wire.anthropic import API
-from ronda.wire.anthropic.server_answer import MessageAnswer, MessageOptions, passes_over_events, write_error
+from ronda.wire.anthropic.server_answer import MessageAnswer, passes_over_events, write_error
 from ronda.wire.anthropic.server_request import MessagesRequest, for_anthropic, for_others, read_request
 from ronda.wire.failures import Failure
 
@@ -33,10 +33,7 @@ if TYPE_CHECKING:
     from ronda.server.app import Server
 
 
-MESSAGE_ANSWERS: Final = AnswerDoor("/v1/messages", "msg_", "message", MessageOptions.key, MessageAnswer)
-
-
-async def messages(server: Server, incoming: Incoming) -> ASGIApp:
+async def answer(server: Server, incoming: Incoming) -> ASGIApp:
     known = _RequestId()
     try:
         request, target = await _read(server, incoming)
@@ -69,10 +66,6 @@ async def count_tokens(server: Server, incoming: Incoming) -> ASGIApp:
     except RondaError as error:
         return known.refusal(error)
     return Json(b'{"input_tokens":%d}' % max(1, tokens), 200, known.headers)
-
-
-def messages_error(failure: Failure) -> bytes:
-    return write_error(failure.status, failure.message, failure.code)
 
 
 class _RequestId:

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 from ronda.errors import RondaError
 from ronda.server.doors.chat import chat_error
-from ronda.server.doors.messages import messages_error
+from ronda.server.doors.messages_route import messages_error
 from ronda.server.http.failure import error_answer, failure_of
 from ronda.server.http.incoming import Incoming
 
