@@ -30,7 +30,7 @@ from ronda.core.events import (
 from ronda.core.parts import ToolCall
 from ronda.errors import UpstreamError
 from ronda.prompty.model import Prompty
-from ronda.prompty.results import Refused
+from ronda.prompty.results import ModelRefused
 from ronda.prompty.upstream import provider_of, speaks_openai
 from ronda.providers.http import StreamReader
 
@@ -84,7 +84,7 @@ def process_stream(prompty: Prompty, arriving: Iterable[Any], outcome: StreamOut
     if not refused:
         yield from _chunks(reader.close(), seen, refused)
     if refused:
-        yield FailureChunk(Failure("determinate", str(Refused("".join(refused)))))
+        yield FailureChunk(Failure("determinate", str(ModelRefused("".join(refused)))))
         return
     try:
         finished = reader.finish()

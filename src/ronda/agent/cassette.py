@@ -48,7 +48,7 @@ class Request(Struct, frozen=True, tag="request", tag_field="line", omit_default
     choice: ToolChoice = ToolChoice()
 
 
-class Shown(Struct, frozen=True, tag="shown", tag_field="line"):
+class ShownPreviews(Struct, frozen=True, tag="shown", tag_field="line"):
     previews: tuple[Preview, ...]
 
 
@@ -89,11 +89,11 @@ class Failed(Struct, frozen=True, tag="failure", tag_field="line", omit_defaults
         )
 
 
-class Happened(Struct, frozen=True, tag="event", tag_field="line"):
+class RecordedEvents(Struct, frozen=True, tag="event", tag_field="line"):
     event: Fact
 
 
-Line: TypeAlias = Header | Request | Shown | Answer | Failed | Happened
+Line: TypeAlias = Header | Request | ShownPreviews | Answer | Failed | RecordedEvents
 
 encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Line).decode
@@ -140,14 +140,14 @@ class CassetteWriter:
         self._put(Request(round, attempt, same, turns[same:], choice))
 
     def show(self, previews: Sequence[Preview]) -> None:
-        self._put(Shown(tuple(previews)))
+        self._put(ShownPreviews(tuple(previews)))
 
     def answer(self, outcome: ModelFinished | Failed) -> None:
         self._put(outcome if isinstance(outcome, Failed) else Answer(outcome))
 
     def record_facts(self, facts: Iterable[Event]) -> None:
         for fact in facts:
-            self._put(Happened(fact))  # type: ignore[arg-type]  # whoever tells of facts has left previews out
+            self._put(RecordedEvents(fact))  # type: ignore[arg-type]  # whoever tells of facts has left previews out
 
     def close(self) -> None:
         self._file.close()
@@ -188,11 +188,11 @@ def parse_cassette(data: bytes, name: str) -> Cassette:
                     raise BadCassette(f"line {number} of {name!r} goes on from turns that are not there")
                 turns = (*before[: line.same], *line.turns)
                 exchanges.append(Exchange(line.round, line.attempt, turns, line.choice))
-            case Happened(event=event):
+            case RecordedEvents(event=event):
                 facts.append(event)
             case _ if not exchanges or exchanges[-1].outcome is not None:
                 raise BadCassette(f"line {number} of {name!r} answers no request")
-            case Shown(previews=previews):
+            case ShownPreviews(previews=previews):
                 exchanges[-1].shown.append(previews)
             case Answer(finished=finished):
                 exchanges[-1].outcome = finished

@@ -116,14 +116,14 @@ def _share(run: Run, family: Family, call_id: str) -> Share:
     return Share(min(LIBRARY_ROUNDS, limits.rounds - run.tool_rounds), calls, tokens, seconds)
 
 
-class Begun(Struct, frozen=True):
+class EarlierChild(Struct, frozen=True):
     """A child that was begun before: by a process that is gone, or until it had to wait."""
 
     run: Run
     events: list[Event]
 
 
-async def _find_begun(parent: LiveRun, call: str, id: str) -> Begun | None:
+async def _find_begun(parent: LiveRun, call: str, id: str) -> EarlierChild | None:
     journal = parent.journal
     if journal is None or not (parent.goes_on or parent.run.answers_for(call)):
         return None
@@ -135,7 +135,7 @@ async def _find_begun(parent: LiveRun, call: str, id: str) -> Begun | None:
         facts = [*recovery_facts(run), *_answers_as_facts(run, parent.run.answers_for(call)), *expiry_facts(run)]
         journal.append(id, facts)
         events += facts
-    return Begun(run, events)
+    return EarlierChild(run, events)
 
 
 def _answers_as_facts(run: Run, answers: list[Answered]) -> list[Fact]:
@@ -161,7 +161,7 @@ async def _run(
     inputs: dict[str, Any],
     mode: str,
     link: Link,
-    begun: Begun | None,
+    begun: EarlierChild | None,
     context: ToolContext,
 ) -> ToolOutput:
     options: RunOptions = {
@@ -203,7 +203,7 @@ async def _run(
 
 
 async def _start(
-    agent: Any, inputs: dict[str, Any], options: RunOptions, link: Link, begun: Begun | None, *, stream: bool
+    agent: Any, inputs: dict[str, Any], options: RunOptions, link: Link, begun: EarlierChild | None, *, stream: bool
 ) -> Start:
     lent = agent.tools if isinstance(agent, Child) else None
     if begun is not None:

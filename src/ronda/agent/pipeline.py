@@ -45,7 +45,7 @@ from ronda.trace.spans import Emit, span
 _DATA = {"embedding": "/embeddings", "image": "/images/generations"}
 
 
-class _Used(Struct):
+class _UsedAgent(Struct):
     usage: dict[str, Any] | None = None
 
 
@@ -234,7 +234,7 @@ async def ask_for_data(job: FileJob) -> Any:
 
 def _usage(data: bytes) -> Any:
     try:
-        return msgspec.json.decode(data, type=_Used).usage
+        return msgspec.json.decode(data, type=_UsedAgent).usage
     except (msgspec.MsgspecError, UnicodeError):  # `process` says what is wrong with it
         return None
 

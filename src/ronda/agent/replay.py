@@ -68,7 +68,7 @@ class Difference(RondaError):
         self.now = now
 
 
-class Replayed(Struct, frozen=True):
+class ReplayResult(Struct, frozen=True):
     """How many events and model calls were as recorded. `broken_off`: why the record ends before its run does, if it does."""
 
     run: Run
@@ -347,7 +347,7 @@ class _PlayingDriver(Driver):
         self.tape.look_ahead()
 
 
-async def replay(cassette: Cassette, emit: Emit | None = None) -> Replayed:
+async def replay(cassette: Cassette, emit: Emit | None = None) -> ReplayResult:
     """Play a cassette to its end. Raises the first Difference. `emit` is told what happens, as of any run."""
     return await _play(cassette.start, _Tape(cassette), None, {}, emit)
 
@@ -360,7 +360,7 @@ async def branch(
     tools: Mapping[str, Tool],
     emit: Emit | None = None,
     record: str | os.PathLike[str] | None = None,
-) -> Replayed:
+) -> ReplayResult:
     """Play the rounds before `at`; from there on ask this model, and run these tools. `record`: a cassette of all of it."""
     rounds = max([exchange.round for exchange in cassette.exchanges], default=-1) + 1
     if not 0 <= at <= rounds:
@@ -376,7 +376,7 @@ async def _play(
     tools: Mapping[str, Tool],
     emit: Emit | None,
     record: str | os.PathLike[str] | None = None,
-) -> Replayed:
+) -> ReplayResult:
     run = Run(start)
     model: Provider = _PlayedModel(tape, provider)
     taps = [] if emit is None else [emit]
@@ -408,7 +408,7 @@ async def _play(
     why = tape.broken_off.result() if tape.broken_off.done() and run.ended is None else None
     if why is None and not tape.is_live and (left := tape.next) is not None:
         raise Difference(f"event {tape.at + 1}", "$", left, None)
-    return Replayed(run, tape.at, tape.calls, why)
+    return ReplayResult(run, tape.at, tape.calls, why)
 
 
 async def _drive(driver: _PlayingDriver) -> None:

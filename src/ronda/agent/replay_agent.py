@@ -10,7 +10,7 @@ from ronda.agent.blocking import blocking
 from ronda.agent.cassette import Cassette, read_cassette
 from ronda.agent.pipeline import Call
 from ronda.agent.prompty_run import Source
-from ronda.agent.replay import Replayed, compare_starts
+from ronda.agent.replay import ReplayResult, compare_starts
 from ronda.agent.replay import replay as play
 from ronda.agent.value import AnyAgent, Inputs, Tools
 from ronda.core.events import RunStarted
@@ -22,7 +22,7 @@ async def replay_async(
     agent: AnyAgent | None = None,
     inputs: Inputs | None = None,
     tools: Tools | None = None,
-) -> Replayed:
+) -> ReplayResult:
     """Play a cassette. Raises `Difference` where something is not as it was recorded, and says what and where.
 
     Args:

@@ -21,7 +21,7 @@ from ronda.agent.answer_text import AnswerText, Piece
 from ronda.agent.thread_reader import ThreadReader
 from ronda.core.parts import AssistantTurn
 from ronda.host.run import look_at
-from ronda.prompty.results import Refused
+from ronda.prompty.results import ModelRefused
 from ronda.trace.spans import span
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class _Reading:
             result = start.result()
             last = next((turn for turn in reversed(start.run.turns) if type(turn) is AssistantTurn), None)
             if last is not None and last.refusal and not last.text:
-                raise Refused(last.refusal)
+                raise ModelRefused(last.refusal)
             emit("result", result)
             return result
 

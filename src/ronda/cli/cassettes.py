@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ronda.agent.cassette import Cassette, read_cassette
-from ronda.agent.replay import Difference, Replayed, branch, replay
+from ronda.agent.replay import Difference, ReplayResult, branch, replay
 from ronda.cli.model import check_model
 from ronda.cli.terminal import answer_alone
 from ronda.core.output import final_text
@@ -85,7 +85,7 @@ def branch_file(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _branch(cassette: Cassette, arguments: argparse.Namespace) -> Replayed:
+async def _branch(cassette: Cassette, arguments: argparse.Namespace) -> ReplayResult:
     from ronda.agent import where_is
     from ronda.providers import open_provider
     from ronda.server.resources.tools_file import load_tools
@@ -101,7 +101,7 @@ async def _branch(cassette: Cassette, arguments: argparse.Namespace) -> Replayed
     return await branch(cassette, arguments.at, arguments.model, provider, tools, record=arguments.output)
 
 
-def _print_result(played: Replayed) -> int:
+def _print_result(played: ReplayResult) -> int:
     """What it came to, and the answer alone on standard output."""
     end = played.run.ended
     if end is not None and end.reason not in ("failed", "cancelled", "interrupted"):

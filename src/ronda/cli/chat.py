@@ -66,13 +66,13 @@ class PrintableText:
         self._out = out
 
     def write(self, text: str) -> int:
-        return self._out.write("".join([one if one.isprintable() or one in "\n\t" else _escaped(one) for one in text]))
+        return self._out.write("".join([one if one.isprintable() or one in "\n\t" else _escape(one) for one in text]))
 
     def flush(self) -> None:
         self._out.flush()
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 

@@ -24,7 +24,7 @@ def mcp(arguments: argparse.Namespace) -> int:
     if arguments.action == "serve":
         asyncio.run(_serve(config))
         return 0
-    server = _named(config, arguments.name)
+    server = _find_server(config, arguments.name)
     assert server.login is not None
     if arguments.action == "logout":
         Path(server.login).unlink(missing_ok=True)
@@ -55,7 +55,7 @@ async def _serve(config: ServerConfig) -> None:
         await server.close()
 
 
-def _named(config: ServerConfig, name: str | None) -> McpServer:
+def _find_server(config: ServerConfig, name: str | None) -> McpServer:
     servers = read_servers(config.mcp_config, config.mcp, data_folder(config) or state_folder())
     there_is = ", ".join([server.name for server in servers]) or "none; name a file with --mcp-config or --config"
     if name is None:

@@ -70,7 +70,7 @@ def _no_descriptor_is_left() -> bool:
     return False
 
 
-class Ended(Exception):
+class EndedBeforeStart(Exception):
     """A signal came before the server was up."""
 
 
@@ -104,7 +104,7 @@ class Signals:
 
     def check(self) -> None:
         if self.received is not None:
-            raise Ended
+            raise EndedBeforeStart
 
     @property
     def exit_code(self) -> int:

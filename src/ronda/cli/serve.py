@@ -66,10 +66,10 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 async def _serve(config: ServerConfig, listeners: Sequence[socket.socket], worker: Worker | None) -> int:
-    from ronda.cli.process import Ended, Signals, end_all
+    from ronda.cli.process import EndedBeforeStart, Signals, end_all
 
     signals = Signals()
-    with signals.handled(), suppress(Ended):
+    with signals.handled(), suppress(EndedBeforeStart):
         if worker is not None:
             worker.end_with_parent(asyncio.get_running_loop())
         await _start(config, listeners, signals, worker)

@@ -18,7 +18,7 @@ def startup_lines(server: Server, folder: Path | None, host: str, port: int, *, 
         lines.append(f"agents in {config.agents}: {names}")
         lines += [f"ronda: {problem}" for problem in server.agent_files.report()]
     tools = ", ".join(server.toolbox.names) or "none of its own"
-    lines.append(f"ronda {__version__} on http://{_bracketed(host)}:{port}  model {config.model}  tools {tools}")
+    lines.append(f"ronda {__version__} on http://{_bracket_host(host)}:{port}  model {config.model}  tools {tools}")
     if server.mcp is not None:
         names = ", ".join([f"{one.name} ({one.transport})" for one in server.mcp.configs if one.enabled])
         lines.append(f"MCP servers: {names or 'none that is enabled'} (GET /v1/mcp tells how they fare)")
@@ -34,7 +34,7 @@ def startup_lines(server: Server, folder: Path | None, host: str, port: int, *, 
     if not has_keys and not is_loopback(host):
         lines.append("everybody who can reach this machine may use the server: there are no API keys (--insecure)")
     # A server that listens everywhere is also here.
-    near = _bracketed({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host))
+    near = _bracket_host({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host))
     # A question that the small default model answers well; of capitals it writes nonsense.
     question = '{"messages": [{"role": "user", "content": "Why is the sky blue?"}]}'
     lines.append("ask it something from another terminal:")
@@ -50,7 +50,7 @@ def worker_line(server: Server) -> str:
     return f"ronda {__version__} drives background runs of the database  model {server.config.model}  tools {tools}"
 
 
-def _bracketed(host: str) -> str:
+def _bracket_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 

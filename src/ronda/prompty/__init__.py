@@ -18,16 +18,16 @@ from ronda.prompty.json_schema import schema
 from ronda.prompty.load import load, load_async, loads
 from ronda.prompty.model import Prompty, to_dict
 from ronda.prompty.report import Problem
-from ronda.prompty.results import Refused, StructuredResult, cast
+from ronda.prompty.results import ModelRefused, StructuredResult, cast
 
 __all__ = [
     "BadPrompty",
     "InvokerError",
     "ModelInfo",
+    "ModelRefused",
     "Problem",
     "Prompty",
     "PromptyNotFound",
-    "Refused",
     "StructuredResult",
     "cast",
     "check",

@@ -63,14 +63,14 @@ def clear_cache() -> None:
 def _get(component: Component, key: str) -> Any:
     with _lock:
         if (component, key) not in _made:
-            make = _registered.get((component, key)) or _offered(component, key)
+            make = _registered.get((component, key)) or _find_entry_point(component, key)
             if make is None:
                 raise InvokerError(f"No {component} registered for key: {key}")
             _made[component, key] = make()
         return _made[component, key]
 
 
-def _offered(component: Component, key: str) -> Make | None:
+def _find_entry_point(component: Component, key: str) -> Make | None:
     from importlib.metadata import entry_points  # 20 ms, for keys nobody registered
 
     for point in entry_points(group=_GROUPS[component], name=key):

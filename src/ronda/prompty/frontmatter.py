@@ -34,7 +34,9 @@ def split(text: str, path: str | None = None) -> Split:
     opening = _OPENING.match(text)
     if opening is None:
         line = text[: len(text) - len(text.lstrip())].count("\n") + 1
-        raise BadPrompty(f"{_malformed(path)}: the opening marker must have a line to itself", path=path, line=line)
+        raise BadPrompty(
+            f"{_malformed_message(path)}: the opening marker must have a line to itself", path=path, line=line
+        )
     start = opening.end()
     yaml_line = text.count("\n", 0, start) + 1
     for closing in _CLOSING.finditer(text, start):
@@ -44,9 +46,9 @@ def split(text: str, path: str | None = None) -> Split:
             skipped = text.count("\n", 0, len(text) - len(body))
             return Split(text[start : closing.start()], yaml_line, body.rstrip("\n"), skipped + 1)
     raise BadPrompty(
-        f"{_malformed(path)}: no line with a closing {opening['marker']}", path=path, line=max(yaml_line - 1, 1)
+        f"{_malformed_message(path)}: no line with a closing {opening['marker']}", path=path, line=max(yaml_line - 1, 1)
     )
 
 
-def _malformed(path: str | None) -> str:
+def _malformed_message(path: str | None) -> str:
     return f"Malformed frontmatter in {path}" if path else "Malformed frontmatter"

@@ -17,7 +17,16 @@ from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.meta import find_undeclared_variables
 from msgspec import Struct
 
-from ronda.prompty.jinja_expressions import Expressions, Function, Namespace, Scope, counted, fail, names_in, sources
+from ronda.prompty.jinja_expressions import (
+    Expressions,
+    Function,
+    Namespace,
+    Scope,
+    bounded_range,
+    fail,
+    names_in,
+    sources,
+)
 from ronda.prompty.jinja_functions import FILTERS, TESTS
 from ronda.prompty.segments import Budget, Fragment, Out, Rich, Segment, TemplateError
 from ronda.prompty.template_values import items_of, kind_of, truthy
@@ -45,7 +54,7 @@ def render(template: str, inputs: Mapping[str, Any], out: Out, budget: Budget) -
     """`inputs` are plain values and `Rich` ones."""
     interpreter = Interpreter(out, budget)
     scope = Scope()
-    scope.put("range", Function("range", lambda *bounds: counted(budget, *bounds)))
+    scope.put("range", Function("range", lambda *bounds: bounded_range(budget, *bounds)))
     scope.put("namespace", Function("namespace", lambda **values: Namespace(values)))
     scope.put("dict", Function("dict", lambda **values: dict(values)))
     scope = Scope(scope)
@@ -230,14 +239,14 @@ class Interpreter(Expressions):
 
     def _assign_block(self, node: nodes.AssignBlock, scope: Scope) -> None:
         made: Any = self._captured(node.body, Scope(scope))
-        blamed = _blamed(made)
+        blamed = _sources_of(made)
         if node.filter is not None:
             made = self._filtered(node.filter, made, scope)
         self._bind(node.target, made, scope, blamed)
 
     def _filter_block(self, node: nodes.FilterBlock, scope: Scope) -> None:
         made = self._captured(node.body, Scope(scope))
-        self.out.interp(self.text(self._filtered(node.filter, made, scope)), _blamed(made))
+        self.out.interp(self.text(self._filtered(node.filter, made, scope)), _sources_of(made))
 
     def _filtered(self, node: nodes.Filter, value: Any, scope: Scope) -> Any:
         """Filters in a chain are one inside the other; the innermost takes the block."""
@@ -268,7 +277,7 @@ def _loop(at: int, items: list[Any]) -> dict[str, Any]:
     }
 
 
-def _blamed(made: Fragment) -> tuple[str, ...]:
+def _sources_of(made: Fragment) -> tuple[str, ...]:
     return tuple(dict.fromkeys([segment.source for segment in made.segments if segment.source is not None]))
 
 

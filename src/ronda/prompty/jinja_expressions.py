@@ -325,7 +325,7 @@ class Expressions:
         self.budget.step(max(count, 0))
 
 
-def counted(budget: Budget, *bounds: Any) -> list[int]:
+def bounded_range(budget: Budget, *bounds: Any) -> list[int]:
     """`range`, as a list no longer than a prompt could use."""
     if not bounds or not all(type(bound) is int for bound in bounds):
         raise TypeError("whole numbers are needed")

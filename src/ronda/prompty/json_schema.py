@@ -54,12 +54,12 @@ def schema() -> Schema:
             "model": _model(),
             "options": _options(),
             "connection": _connection(),
-            "properties": _named("property", "#/$defs/property"),
+            "properties": _list_or_mapping("property", "#/$defs/property"),
             "property": _property(),
             "fields": _fields(),
-            "tools": _named("tool", "#/$defs/tool", "#/$defs/reference"),
+            "tools": _list_or_mapping("tool", "#/$defs/tool", "#/$defs/reference"),
             "tool": _tool(),
-            "bindings": _named("binding", "#/$defs/binding", "#/$defs/reference"),
+            "bindings": _list_or_mapping("binding", "#/$defs/binding", "#/$defs/reference"),
             "binding": {
                 "anyOf": [
                     {"type": "string"},
@@ -114,7 +114,7 @@ def _needs(*keys: str) -> Schema:
     return {"required": [*keys], "properties": {key: {"not": {"enum": [None, ""]}} for key in keys}}
 
 
-def _named(what: str, one: str, *others: str) -> Schema:
+def _list_or_mapping(what: str, one: str, *others: str) -> Schema:
     """A list of things with names, or a mapping of names to things."""
     nameless = f"A {what} under its name."
     inside: Schema = {"$ref": one} if not others else {"anyOf": [{"$ref": one}, *({"$ref": other} for other in others)]}
@@ -278,7 +278,7 @@ def _tool() -> Schema:
                 "strict": _flag("Whether arguments must fit exactly.", default=True),
             }
         },
-        "mcp": {"properties": mcp, "anyOf": [_required("connection"), _required("serverName")]},
+        "mcp": {"properties": mcp, "anyOf": [_required_key("connection"), _required_key("serverName")]},
         "openapi": {
             "required": ["specification"],
             "properties": {
@@ -332,7 +332,7 @@ def _parameters() -> Schema:
     }
 
 
-def _required(key: str) -> Schema:
+def _required_key(key: str) -> Schema:
     return {"required": [key], "properties": {key: {"not": {"type": "null"}}}}
 
 

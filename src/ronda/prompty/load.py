@@ -20,7 +20,7 @@ from ronda.prompty.errors import BadPrompty, PromptyNotFound
 from ronda.prompty.files import Disk, Files
 from ronda.prompty.frontmatter import Split, split
 from ronda.prompty.location import At
-from ronda.prompty.model import Prompty, hosted
+from ronda.prompty.model import Prompty, with_host
 from ronda.prompty.read import read_prompty
 from ronda.prompty.references import Resolver, Roots, decode_text
 from ronda.prompty.report import Report
@@ -72,7 +72,7 @@ def read_file(
     files = Disk() if files is None else files
     found, text = read_text(path, files)
     read = examine(text, Report(str(found), quiet=True), Roots(found.parent, allowed_file_roots, files), env)
-    return hosted(_or_raise(*read), _resolved(allowed_file_roots), env, files)
+    return with_host(_or_raise(*read), _resolve_roots(allowed_file_roots), env, files)
 
 
 async def load_async(
@@ -94,10 +94,10 @@ def loads(
     text = text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
     roots = Roots(Path(folder) if folder is not None else None, allowed_file_roots)
     read = examine(text, Report(None, quiet=True), roots, env)
-    return hosted(_or_raise(*read), _resolved(allowed_file_roots), env, roots.files)
+    return with_host(_or_raise(*read), _resolve_roots(allowed_file_roots), env, roots.files)
 
 
-def _resolved(roots: Sequence[AnyPath]) -> list[str]:
+def _resolve_roots(roots: Sequence[AnyPath]) -> list[str]:
     return [str(Path(root).resolve()) for root in roots]
 
 
@@ -140,7 +140,7 @@ def _front_matter(parts: Split, report: Report) -> Tree:
     if parts.yaml is None:
         return Tree({}, {(): 1}, [])
     try:
-        tree = _parsed(parts.yaml, parts.yaml_line)
+        tree = _parse_yaml(parts.yaml, parts.yaml_line)
     except BadYaml as error:
         raise BadPrompty(f"Invalid frontmatter YAML: {error}", path=report.path, line=error.line) from error
     report.tree = tree
@@ -152,7 +152,7 @@ def _front_matter(parts: Split, report: Report) -> Tree:
     return tree
 
 
-def _parsed(yaml: str, line: int) -> Tree:
+def _parse_yaml(yaml: str, line: int) -> Tree:
     """What was read before is not read again: most of the cost of loading a file that has not changed."""
     if len(yaml) > MAX_KEPT:
         return parse_yaml(yaml, line)

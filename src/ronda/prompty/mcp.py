@@ -61,7 +61,7 @@ async def tools_of_server(declared: McpTool, host: McpServers | None, taken: Col
     if connection is not None:
         server = connection.server
     else:
-        server = _named(declared, host) if declared.connection is None else _addressed(declared)
+        server = _named_server(declared, host) if declared.connection is None else _server_at(declared)
         connection = await shared_connection(server)
     if not connection.tools and connection.last_error:
         return [_Unusable(declared, server.name, connection.last_error)]
@@ -99,7 +99,7 @@ def approvals_of(mode: ApprovalMode | None) -> Approvals:
     return Approvals("auto" if always and not never else "ask", always, never)
 
 
-def _named(declared: McpTool, host: McpServers | None) -> McpServer:
+def _named_server(declared: McpTool, host: McpServers | None) -> McpServer:
     with _lock:
         known = dict(_registered)
     if (found := known.get(declared.server_name)) is not None:
@@ -112,7 +112,7 @@ def _named(declared: McpTool, host: McpServers | None) -> McpServer:
     )
 
 
-def _addressed(declared: McpTool) -> McpServer:
+def _server_at(declared: McpTool) -> McpServer:
     field = f"tools.{declared.name}.connection"
     assert declared.connection is not None
     connection = resolve_connection(declared.connection)

@@ -219,7 +219,7 @@ def _user_part(part: Part) -> UserPart:
         case "audio":
             if _remote(part.value):
                 raise TemplateError("audio is sent as base64 or a data: URL; fetch the address first")
-            media_type, data = _opened(_data_url(part, "audio"))
+            media_type, data = _open_data_url(_data_url(part, "audio"))
             return Audio(data, _AUDIO.get(media_type, media_type.removeprefix("audio/")))
         case _:
             if part.id is not None:
@@ -258,7 +258,7 @@ def _data_url(part: Part, kind: str) -> str:
     return f"data:{media_type or 'application/octet-stream'};base64,{''.join(part.value.split())}"
 
 
-def _opened(url: str) -> tuple[str, str]:
+def _open_data_url(url: str) -> tuple[str, str]:
     head, comma, data = url[5:].partition(",")
     if not comma or not head.endswith(";base64"):
         raise TemplateError("audio in a data: URL is base64")

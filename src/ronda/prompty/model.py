@@ -317,7 +317,7 @@ def _parts(prompty: Prompty) -> tuple[object, ...]:
     )
 
 
-def hosted(prompty: Prompty, roots: Sequence[str], env: Mapping[str, str] | None, files: Files) -> Prompty:
+def with_host(prompty: Prompty, roots: Sequence[str], env: Mapping[str, str] | None, files: Files) -> Prompty:
     """A file as it was read: what it was read with is known, and what it reads later is read in the same way."""
     return msgspec.structs.replace(prompty, host=Host(roots, env, files, _parts(prompty)))
 

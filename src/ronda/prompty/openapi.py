@@ -42,8 +42,8 @@ KEPT_SECONDS: Final = 300.0  # of one that was fetched: nobody says when it chan
 async def operations_of(declared: OpenApiTool, prompty: Prompty, taken: set[str]) -> list[Tool]:
     """The operations of one tool, under names that are not `taken`. Raises `BadPrompty`."""
     try:
-        document, operations = await _found(declared, prompty)
-        return _tools(declared, document, _chosen(declared, operations), taken)
+        document, operations = await _find_operations(declared, prompty)
+        return _tools(declared, document, _choose_operations(declared, operations), taken)
     except BadDocument as error:
         raise BadPrompty(
             f"the specification of '{declared.name}' cannot be used: {error}",
@@ -58,7 +58,7 @@ _Cached = tuple[float, Document, list[Operation]]
 _cache: dict[tuple[Any, ...], _Cached] = {}
 
 
-async def _found(declared: OpenApiTool, prompty: Prompty) -> tuple[Document, list[Operation]]:
+async def _find_operations(declared: OpenApiTool, prompty: Prompty) -> tuple[Document, list[Operation]]:
     said, host = declared.specification, prompty.host or Host()
     roots = Roots(Path(prompty.path).parent if prompty.path is not None else None, host.roots, host.files)
     if isinstance(said, dict):
@@ -145,7 +145,7 @@ def _parse(data: bytes, called: str) -> Json:
 # ---- which operations -------------------------------------------------------------------------------------------------
 
 
-def _chosen(declared: OpenApiTool, operations: list[Operation]) -> list[Operation]:
+def _choose_operations(declared: OpenApiTool, operations: list[Operation]) -> list[Operation]:
     """All of them, or those that the file allows: by their name or as `GET /path`."""
     if declared.allowed_tools is None:
         if len(operations) > MAX_OPERATIONS:

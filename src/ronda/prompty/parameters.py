@@ -55,7 +55,7 @@ def without_bound(schema: Mapping[str, Any], bound: Collection[str]) -> dict[str
 
 def schema_of(declared: Property, *, strict: bool = False) -> dict[str, Any]:
     """One value. A property that is `nullable` may be null in either form."""
-    schema = _described(declared, strict)
+    schema = _describe(declared, strict)
     return _or_null(schema) if declared.nullable else schema
 
 
@@ -64,7 +64,7 @@ def _member(declared: Property, strict: bool) -> dict[str, Any]:
     return _or_null(schema) if strict and not declared.required else schema
 
 
-def _described(declared: Property, strict: bool) -> dict[str, Any]:
+def _describe(declared: Property, strict: bool) -> dict[str, Any]:
     schema: dict[str, Any] = {}
     if (value := _TYPES.get(declared.kind)) is not None:
         schema["type"] = value

@@ -24,7 +24,7 @@ from ronda.prompty.message_parts import Message, read_message
 from ronda.prompty.model import RICH_KINDS, Prompty
 from ronda.prompty.roles import guard, parse
 from ronda.prompty.segments import RICH_KINDS as KINDS
-from ronda.prompty.segments import Rendered, Rich, Segment, TemplateError, rich
+from ronda.prompty.segments import RenderedText, Rich, Segment, TemplateError, rich
 from ronda.prompty.template import messages_from, render
 from ronda.trace.spans import span
 
@@ -45,7 +45,7 @@ def prepare_messages(prompty: Prompty, inputs: Mapping[str, Any]) -> list[Messag
     format = prompty.template.format
     if format.kind in _OURS and prompty.template.parser.kind in _DEFAULT_PARSER:
         kinds = rich_kinds(prompty)
-        with _located(prompty):
+        with _locate_errors(prompty):
             return messages_from(prompty.instructions, inputs, kinds, format=format.kind, strict=format.strict is True)
     return parse_messages(prompty, render_prompt(prompty, inputs), inputs)
 
@@ -54,7 +54,7 @@ def render_prompt(prompty: Prompty, inputs: Mapping[str, Any]) -> str:
     format = prompty.template.format
     if format.kind in _OURS:
         kinds = rich_kinds(prompty)
-        with _located(prompty):
+        with _locate_errors(prompty):
             return render(prompty.instructions, inputs, format=format.kind, kinds=kinds, strict=format.strict is True)
     return _foreign(prompty, inputs)
 
@@ -63,7 +63,7 @@ def parse_messages(prompty: Prompty, text: str, inputs: Mapping[str, Any]) -> li
     kind = prompty.template.parser.kind
     if kind not in _DEFAULT_PARSER:
         return [read_message(item) for item in get_parser(kind).parse(prompty, text)]
-    if isinstance(text, _Guarded):
+    if isinstance(text, _GuardedText):
         return parse(text.segments, nonce=text.nonce)
     kinds = rich_kinds(prompty)
     return parse(text, {name: inputs[name] for name in kinds if name in inputs}, kinds=kinds)
@@ -74,7 +74,7 @@ def rich_kinds(prompty: Prompty) -> dict[str, str]:
 
 
 @contextmanager
-def _located(prompty: Prompty) -> Iterator[None]:
+def _locate_errors(prompty: Prompty) -> Iterator[None]:
     try:
         yield
     except TemplateError as error:
@@ -82,7 +82,7 @@ def _located(prompty: Prompty) -> Iterator[None]:
         raise
 
 
-class _Guarded(Rendered):
+class _GuardedText(RenderedText):
     """Text of a foreign renderer: the author's markers carry the nonce."""
 
     nonce: str
@@ -99,7 +99,7 @@ def _foreign(prompty: Prompty, inputs: Mapping[str, Any]) -> str:
     values = {**inputs, **{name: one.marker for name, one in placed.items()}}
     renderer = get_renderer(prompty.template.format.kind)
     text = str(renderer.render(prompty, guard(prompty.instructions, nonce), values))
-    made = _Guarded(_segments(text, list(placed.values())))
+    made = _GuardedText(_segments(text, list(placed.values())))
     made.nonce = nonce
     return made
 

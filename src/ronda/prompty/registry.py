@@ -90,12 +90,12 @@ def register_tool_handler(kind: str, handler: Any) -> None:
     It is called with the tool as its file declares it, the arguments, the agent and its inputs; plain or async. An object
     with `execute_tool` or `execute_tool_async` is taken for these methods.
     """
-    called = _called(kind, handler)
+    called = _as_handler(kind, handler)
     with _lock:
         _by_kind[kind] = called
 
 
-def _called(kind: str, handler: Any) -> KindHandler:
+def _as_handler(kind: str, handler: Any) -> KindHandler:
     for method in ("execute_tool_async", "execute_tool"):
         if callable(getattr(handler, method, None)):
             return getattr(handler, method)  # type: ignore[no-any-return]  # it was just looked at
@@ -114,7 +114,7 @@ def installed_tool_handler(kind: str) -> KindHandler | None:
     from ronda._plugins import plugin
 
     found = plugin("ronda.tool_kinds", kind)
-    return None if found is None else _called(kind, found)
+    return None if found is None else _as_handler(kind, found)
 
 
 def clear_tool_handlers() -> None:
@@ -129,7 +129,7 @@ def bind_tools(agent: Prompty, functions: Sequence[Handler] | Mapping[str, Handl
     A declared function without a handler is only warned about: it may be registered, or never be called.
     """
     handlers: dict[str, Handler] = {}
-    for name, function in _named(functions):
+    for name, function in _with_names(functions):
         if name in handlers:
             raise BadPrompty(f"Duplicate tool handler: {name}", path=agent.path)
         handlers[name] = function
@@ -147,7 +147,7 @@ def bind_tools(agent: Prompty, functions: Sequence[Handler] | Mapping[str, Handl
     return handlers
 
 
-def _named(functions: Sequence[Handler] | Mapping[str, Handler]) -> list[tuple[str, Handler]]:
+def _with_names(functions: Sequence[Handler] | Mapping[str, Handler]) -> list[tuple[str, Handler]]:
     if isinstance(functions, Mapping):
         return list(functions.items())
     return [(name_of(function), function) for function in functions]

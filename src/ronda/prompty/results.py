@@ -32,7 +32,7 @@ class StructuredResult(dict[str, Any]):
         return (StructuredResult, (dict(self), self._raw_json))
 
 
-class Refused(BadRequest):
+class ModelRefused(BadRequest):
     """The model would not: `Model refused: …`."""
 
     def __init__(self, text: str) -> None:

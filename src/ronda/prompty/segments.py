@@ -136,13 +136,13 @@ class Fragment(Struct, frozen=True):
         return "".join([segment.text for segment in self.segments])
 
 
-class Rendered(str):
+class RenderedText(str):
     """The flat string of a render that remembers its segments, so that `parse` need not trust the text."""
 
     __slots__ = ("segments",)
     segments: tuple[Segment, ...]
 
-    def __new__(cls, segments: Iterable[Segment]) -> Rendered:
+    def __new__(cls, segments: Iterable[Segment]) -> RenderedText:
         kept = tuple(segments)
         self = super().__new__(cls, "".join([segment.text for segment in kept]))
         self.segments = kept

@@ -22,7 +22,7 @@ from ronda.prompty.segments import (
     Budget,
     Limits,
     Out,
-    Rendered,
+    RenderedText,
     Rich,
     Segment,
     StrictViolation,
@@ -43,9 +43,9 @@ def render(
     kinds: Mapping[str, str] | None = None,
     strict: bool | Collection[str] = False,
     limits: Limits = LIMITS,
-) -> Rendered:
+) -> RenderedText:
     """The flat string; rich inputs are markers in it."""
-    return Rendered(render_segments(template, inputs, format=format, kinds=kinds, strict=strict, limits=limits))
+    return RenderedText(render_segments(template, inputs, format=format, kinds=kinds, strict=strict, limits=limits))
 
 
 def render_segments(
@@ -84,10 +84,10 @@ def messages_from(
     with span("render", signature="ronda.prompty.template.render", inputs=inputs) as emit:
         segments = render_segments(template, inputs, format=format, kinds=kinds, strict=strict, limits=limits)
         if current_span() is not None:  # somebody wants to know
-            emit("result", str(Rendered(segments)))
+            emit("result", str(RenderedText(segments)))
     with span("parse", signature="ronda.prompty.roles.parse") as emit:
         if current_span() is not None:
-            emit("inputs", {"rendered": str(Rendered(segments))})
+            emit("inputs", {"rendered": str(RenderedText(segments))})
         messages = parse(segments)
         emit("result", messages)
     threads = [
@@ -138,8 +138,8 @@ def _refuse_forged(segments: tuple[Segment, ...], *, everything: bool) -> None:
     for start, end in forged_markers(segments):
         last = bisect_right(spans, end, key=lambda one: one[0]) - 1
         if last >= 0 and spans[last][1] >= start:
-            raise StrictViolation(MISMATCH if everything else _made(spans[last][2]))
+            raise StrictViolation(MISMATCH if everything else _segment_text(spans[last][2]))
 
 
-def _made(segment: Segment) -> str:
+def _segment_text(segment: Segment) -> str:
     return f"StrictViolation: the strict input '{segment.source}' makes a role marker of the text around it"

@@ -70,14 +70,18 @@ class Upstream(Struct, frozen=True):
 def upstream_of(prompty: Prompty) -> Upstream:
     model = prompty.model
     if model is None:
-        raise BadPrompty(f"{_named(prompty)} names no model; give it one: `model: openai-chat:NAME`", path=prompty.path)
+        raise BadPrompty(
+            f"{_model_name(prompty)} names no model; give it one: `model: openai-chat:NAME`", path=prompty.path
+        )
     if model.api_type not in API_TYPES:
         raise BadPrompty(f"Unsupported API type: {model.api_type}", path=prompty.path, field="model.apiType")
     connection = resolve_connection(model.connection) if model.connection is not None else None
     if connection is not None and not isinstance(connection, Connection):
         return Upstream(_spec(model, prompty), model.id, _api(model), provider=connection)
     if not model.id:
-        raise BadPrompty(f"{_named(prompty)} names no model; `model.id` is empty", path=prompty.path, field="model.id")
+        raise BadPrompty(
+            f"{_model_name(prompty)} names no model; `model.id` is empty", path=prompty.path, field="model.id"
+        )
     if _is_foreign(model):
         return Upstream(f"{model.provider}:{model.id}", model.id, _api(model), provider=_executor(model))
     spec = _spec(model, prompty)
@@ -105,7 +109,7 @@ def speaks_openai(provider: str) -> bool:
     return provider in _OPENAI or provider in _AZURE
 
 
-def _named(prompty: Prompty) -> str:
+def _model_name(prompty: Prompty) -> str:
     return f"the file '{prompty.path}'" if prompty.path else f"the prompty '{prompty.name}'"
 
 

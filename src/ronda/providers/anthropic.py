@@ -127,7 +127,7 @@ class Anthropic:
             if answer.status != 200:
                 raise error_of(body, answer.status, answer.retry_after)
         try:
-            return msgspec.json.decode(body, type=_Counted).input_tokens
+            return msgspec.json.decode(body, type=_TokenCount).input_tokens
         except UNREADABLE as error:
             raise UpstreamBroken(f"the model's server did not say a number of tokens: {error}") from error
 
@@ -149,7 +149,7 @@ _COUNTED = frozenset(
 )  # fmt: skip
 
 
-class _Counted(msgspec.Struct, frozen=True):
+class _TokenCount(msgspec.Struct, frozen=True):
     input_tokens: int
 
 

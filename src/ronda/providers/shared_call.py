@@ -31,7 +31,7 @@ class SharedCall:
 
     async def call(self, index: int, request: ModelRequest, show: Show) -> ModelFinished:
         self._shows[index], self._rooms[index] = show, request.room
-        if self._call is None or (self._call.done() and _failed(self._call)):  # a retry: again for everybody
+        if self._call is None or (self._call.done() and _has_failed(self._call)):  # a retry: again for everybody
             self._call = asyncio.create_task(self._ask(request))
         self._waiting.add(index)
         try:
@@ -62,7 +62,7 @@ class SharedCall:
                 await room()
 
 
-def _failed(call: asyncio.Task[list[ModelFinished]]) -> bool:
+def _has_failed(call: asyncio.Task[list[ModelFinished]]) -> bool:
     return call.cancelled() or call.exception() is not None
 
 

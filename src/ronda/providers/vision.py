@@ -54,13 +54,13 @@ class TextOnly:
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         unseen = _unseen(request)
         shown = structs.replace(request, turns=unseen.turns(request.turns))
-        return _warned(await self._provider.call(shown, show), unseen)
+        return _with_warning(await self._provider.call(shown, show), unseen)
 
 
 async def _call_many(call_many: CallMany, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
     unseen = _unseen(request)
     finished = await call_many(structs.replace(request, turns=unseen.turns(request.turns)), shows)
-    return [_warned(finished[0], unseen), *finished[1:]]
+    return [_with_warning(finished[0], unseen), *finished[1:]]
 
 
 def _project(project: Project | None, request: ModelRequest) -> Projection:
@@ -78,7 +78,7 @@ def _unseen(request: ModelRequest) -> Unseen:
     return unseen
 
 
-def _warned(finished: ModelFinished, unseen: Unseen) -> ModelFinished:
+def _with_warning(finished: ModelFinished, unseen: Unseen) -> ModelFinished:
     if not unseen.changes.found:
         return finished
     return structs.replace(finished, warnings=(*unseen.changes.warnings, *finished.warnings))

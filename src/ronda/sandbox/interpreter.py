@@ -52,18 +52,18 @@ _found: dict[tuple[str, float], Interpreter] = {}
 async def find_interpreter(python: str, user: User) -> Interpreter:
     """The interpreter of that name or path if this user can reach it, else the system's, else a sentence that helps."""
     wanted = await _ask(python)
-    closed = _closed(wanted, user)
+    closed = _closed_folder(wanted, user)
     if closed is None:
         return wanted
     why = f"{wanted.executable} cannot be used in the sandbox: its user may not enter {closed}"
     help_ = f"make that folder accessible (chmod o+x {closed}), or name another Python"
     system = await _ask(SYSTEM_PYTHON) if shutil.which(SYSTEM_PYTHON) else None
-    if system is None or _closed(system, user) is not None:
+    if system is None or _closed_folder(system, user) is not None:
         raise BadConfig(f"{why}; {help_}")
     return Interpreter(system.executable, system.version, system.needs, f"{why}, so {SYSTEM_PYTHON} is used; {help_}")
 
 
-def _closed(interpreter: Interpreter, user: User) -> Path | None:
+def _closed_folder(interpreter: Interpreter, user: User) -> Path | None:
     for path in (interpreter.executable, *interpreter.needs):
         if (closed := closed_folder(path, user)) is not None:
             return closed

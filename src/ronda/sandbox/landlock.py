@@ -40,7 +40,7 @@ def landlock_abi() -> int:
 
 def landlock_plan(abi: int, view: View, writable: Iterable[str], network: Network) -> dict[str, Any]:
     """What `supervisor` needs, as JSON: the rights that are taken away, and the paths that have some of them back."""
-    handled = _handled(abi)
+    handled = _handled_rights(abi)
     write = handled & ~(_MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEV)
     rules = [(path, _READ) for path in (*view.read, *_PROC_FILES)]
     rules += [(path, _READ_FILE | _WRITE_FILE | _TRUNCATE) for path in _DEVICES]
@@ -50,16 +50,16 @@ def landlock_plan(abi: int, view: View, writable: Iterable[str], network: Networ
         "net": _TCP if abi >= 4 and not isinstance(network, FullNetwork) else 0,
         "scoped": _SCOPES if abi >= SIGNALS_ABI else 0,
         "size": 24 if abi >= SIGNALS_ABI else 16 if abi >= 4 else 8,  # of the structure, as that ABI had it
-        "rules": [(path, _granted(path, rights) & handled) for path, rights in rules if os.path.exists(path)],
+        "rules": [(path, _granted_rights(path, rights) & handled) for path, rights in rules if os.path.exists(path)],
     }
 
 
-def _handled(abi: int) -> int:
+def _handled_rights(abi: int) -> int:
     rights = _ALL_OF_ABI_1
     for least, right in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL_DEV)):
         rights |= right if abi >= least else 0
     return rights
 
 
-def _granted(path: str, rights: int) -> int:
+def _granted_rights(path: str, rights: int) -> int:
     return rights if stat.S_ISDIR(os.stat(path).st_mode) else rights & _OF_FILES

@@ -126,13 +126,13 @@ def scratch_memory(pids: Iterable[int], folders: Sequence[str]) -> int:
     """What is in the folders that a sandbox has in memory, as the first process tells that still has them."""
     for pid in pids:
         try:
-            return sum(_used(f"/proc/{pid}/root{folder}", folder) for folder in folders)
+            return sum(_bytes_used(f"/proc/{pid}/root{folder}", folder) for folder in folders)
         except OSError:  # it has ended
             continue
     return 0
 
 
-def _used(inside: str, outside: str) -> int:
+def _bytes_used(inside: str, outside: str) -> int:
     if os.stat(inside).st_dev == os.stat(outside).st_dev:
         return 0  # bubblewrap still sets it up: it is the host's own
     found = os.statvfs(inside)

@@ -25,7 +25,7 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 Dial = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 
-class _Refused(Exception):
+class _RefusedConnection(Exception):
     pass
 
 
@@ -109,7 +109,7 @@ class Proxy:
         try:
             host, port, forward = _read_head(head)
             address = await self._address(host, port)
-        except _Refused as refusal:
+        except _RefusedConnection as refusal:
             body = f"{refusal}\n".encode()
             writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n")
             writer.write(f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
@@ -131,14 +131,14 @@ class Proxy:
     async def _address(self, host: str, port: int) -> str:
         if not is_allowed(self._allowed, host, port):
             allowed = ", ".join(self._allowed.hosts)
-            raise _Refused(f"the sandbox may not reach {host}:{port}; its network allows {allowed}")
+            raise _RefusedConnection(f"the sandbox may not reach {host}:{port}; its network allows {allowed}")
         try:
             found = await asyncio.wait_for(self._resolve(host, port), _HEAD_SECONDS)
         except (OSError, UnicodeError) as error:
-            raise _Refused(f"there is no address for {host}: {error}") from error
+            raise _RefusedConnection(f"there is no address for {host}: {error}") from error
         public = [address for address in found if is_public(address)]
         if not public:
-            raise _Refused(f"the sandbox may not reach {host}: its address is a private one")
+            raise _RefusedConnection(f"the sandbox may not reach {host}: its address is a private one")
         return public[0]
 
 
@@ -150,13 +150,13 @@ def _read_head(head: bytes) -> tuple[str, int, bytes | None]:
         url = urlsplit(f"//{target}" if method == "CONNECT" else target)
         port = url.port
     except ValueError:
-        raise _Refused("this is no request for a proxy") from None
+        raise _RefusedConnection("this is no request for a proxy") from None
     if not url.hostname or not version.startswith("HTTP/1."):
-        raise _Refused("this is no request for a proxy")
+        raise _RefusedConnection("this is no request for a proxy")
     if method == "CONNECT":
         return url.hostname, 443 if port is None else port, None
     if url.scheme != "http":
-        raise _Refused("the proxy takes CONNECT, and http:// addresses")
+        raise _RefusedConnection("the proxy takes CONNECT, and http:// addresses")
     path = url.path or "/"
     lines = [
         f"{method} {path}{'?' + url.query if url.query else ''} HTTP/1.1",

@@ -32,7 +32,7 @@ class FoundFile(Struct, frozen=True):
     changed_ns: int  # by which one that was written anew, at the same length, is another
 
 
-def _checked(name: str) -> str:
+def _check_name(name: str) -> str:
     """A relative path that stays below its folder, or BadRequest."""
     parts = name.split("/")
     if not name or name.startswith("/") or "\0" in name or any(part in ("", ".", "..") for part in parts):
@@ -51,7 +51,7 @@ def open_output(workspace: str | os.PathLike[str], name: str, most: int) -> int:
 
     It may grow while it is read: whoever reads it counts.
     """
-    _checked(name)
+    _check_name(name)
     root = open_root(workspace)
     try:
         file = open_beneath(root, name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
@@ -109,7 +109,7 @@ def _reason(error: OSError) -> str:
 
 def write_input(workspace: str | os.PathLike[str], name: str, data: bytes, user: User, *, mode: int = 0o600) -> None:
     """Puts a file into a workspace, in place of one of that name. Code inside sees the old one or the whole new one."""
-    _checked(name)
+    _check_name(name)
     *folders, last = name.split("/")
     at = open_root(workspace)
     try:

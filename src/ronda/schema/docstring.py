@@ -45,9 +45,9 @@ def parse(text: str | None) -> Docstring:
         elif _NUMPY_SECTION.fullmatch(line.strip()) and _is_rule(lines, at + 1):
             at = _numpy(lines, at + 2, found)
         elif item := _SPHINX_PARAM.match(line):
-            at = _indented(lines, at + 1, found.setdefault(_bare(item[1]), [item[2]]))
+            at = _take_indented(lines, at + 1, found.setdefault(_bare(item[1]), [item[2]]))
         elif _SPHINX_TYPE.match(line):
-            at = _indented(lines, at + 1, [])
+            at = _take_indented(lines, at + 1, [])
         else:
             kept.append(line.rstrip())
             at += 1
@@ -83,11 +83,11 @@ def _numpy(lines: list[str], at: int, found: dict[str, list[str]]) -> int:
             texts: list[str] = []
             for name in item[1].split(","):
                 found.setdefault(_bare(name), texts)
-            at = _indented(lines, at, texts)
+            at = _take_indented(lines, at, texts)
     return at
 
 
-def _indented(lines: list[str], at: int, texts: list[str]) -> int:
+def _take_indented(lines: list[str], at: int, texts: list[str]) -> int:
     """Add the indented lines from `at` on to `texts`. A blank line belongs to them only if more of them follow."""
     while at < len(lines) and _indent(_next_text(lines, at)) > 0:
         texts.append(lines[at])

@@ -91,7 +91,7 @@ def lower(schema: dict[str, Any], rules: Rules) -> LoweredSchema:
 
 def lower_json(schema: bytes, rules: Rules) -> LoweredSchema:
     """The same from JSON, remembered for the next request: the schema in it is everybody's, and not to be changed."""
-    return _cached(schema, rules) if len(schema) <= KEPT_SIZE else _read(schema, rules)
+    return _lower_cached(schema, rules) if len(schema) <= KEPT_SIZE else _read(schema, rules)
 
 
 def strict_within(tools: Sequence[LoweredSchema], rules: Rules) -> tuple[bool, ...]:
@@ -155,7 +155,7 @@ def _any_object(rules: Rules, reason: str) -> LoweredSchema:
 
 
 @functools.lru_cache(maxsize=KEPT)
-def _cached(schema: bytes, rules: Rules) -> LoweredSchema:
+def _lower_cached(schema: bytes, rules: Rules) -> LoweredSchema:
     return _read(schema, rules)
 
 

@@ -75,7 +75,7 @@ def _take_units(merged: Schema, second: Schema, lost: Lost) -> set[str]:
 def _merge(merged: Schema, keyword: str, value: Any, lost: Lost) -> None:
     mine = merged[keyword]
     if keyword == "type":
-        common = _common_types(_listed(mine), _listed(value))
+        common = _common_types(_list_types(mine), _list_types(value))
         if common:
             merged[keyword] = common[0] if len(common) == 1 else common
         else:
@@ -128,7 +128,7 @@ def either(branches: Sequence[Any], lost: Lost) -> Schema:
     names = list(dict.fromkeys(name for branch in known for name in _properties(branch)))
     if names:
         merged["properties"] = {name: _one_of_several(name, known) for name in names}
-    required = [name for name in _required(known[0]) if all(name in _required(branch) for branch in known)]
+    required = [name for name in _required_names(known[0]) if all(name in _required_names(branch) for branch in known)]
     if required:
         merged["required"] = required
     if all(branch.get("additionalProperties") is False and "patternProperties" not in branch for branch in known):
@@ -179,7 +179,7 @@ def _common_types(mine: list[str], theirs: list[str]) -> list[str]:
     return common
 
 
-def _listed(types: Any) -> list[str]:
+def _list_types(types: Any) -> list[str]:
     return [types] if isinstance(types, str) else list(types) if isinstance(types, list) else []
 
 
@@ -189,7 +189,7 @@ def _numbers(*values: Any) -> bool:
 
 def _may_be_object(schema: Any) -> bool:
     if isinstance(schema, dict):
-        return "type" not in schema or "object" in _listed(schema["type"])
+        return "type" not in schema or "object" in _list_types(schema["type"])
     return schema is not False
 
 
@@ -198,6 +198,6 @@ def _properties(schema: Schema) -> Schema:
     return properties if isinstance(properties, dict) else {}
 
 
-def _required(schema: Schema) -> list[str]:
+def _required_names(schema: Schema) -> list[str]:
     required = schema.get("required")
     return required if isinstance(required, list) else []

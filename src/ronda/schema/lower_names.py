@@ -30,7 +30,7 @@ def allowed_names(names: Sequence[str], allowed: str) -> dict[str, str]:
     for name, plain in sorted(wanted.items()):
         if name not in called:
             alone = takers[plain] == 1 and fits.fullmatch(plain)
-            called[name] = plain if alone else _marked(name, plain, taken.union(wanted.values()), fits)
+            called[name] = plain if alone else _with_hash(name, plain, taken.union(wanted.values()), fits)
             taken.add(called[name])
     return {name: called[name] for name in wanted}
 
@@ -43,7 +43,7 @@ def _plain(name: str, fits: re.Pattern[str]) -> str:
     return next((one for one in (plain, f"_{plain}", bare, f"_{bare}") if fits.fullmatch(one)), bare)
 
 
-def _marked(name: str, plain: str, taken: set[str], fits: re.Pattern[str]) -> str:
+def _with_hash(name: str, plain: str, taken: set[str], fits: re.Pattern[str]) -> str:
     """As much of the plain name as there is room for, and eight digits of a hash of the real one."""
     start = plain[:54] if fits.fullmatch(plain[:1] or "-") else f"_{plain[:54]}"
     attempt = 0

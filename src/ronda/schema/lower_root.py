@@ -54,7 +54,9 @@ class Root:
         for keyword in ("not", "enum"):
             if keyword in root and keyword in self._rules.not_at_root:
                 self._walk.loosen(f"/{keyword}", f"{self._rules.provider} does not take it at the root")
-                root = _noted({key: value for key, value in root.items() if key != keyword}, {keyword: root[keyword]})
+                root = _with_note(
+                    {key: value for key, value in root.items() if key != keyword}, {keyword: root[keyword]}
+                )
         root = self._typed(root)
         return self._renamed(root) if self._refused(root) else (root, {})
 
@@ -90,14 +92,14 @@ class Root:
                 self._walk.loosen("/$ref", "leads nowhere in this schema")
             else:
                 flat = both(flat, self._flat(target, depth + 1), self._lost("/$ref"))
-        for part in _listed(schema, "allOf"):
+        for part in _list_of(schema, "allOf"):
             flat = both(flat, self._flat(part, depth + 1), self._lost("/allOf"))
         for keyword in ("anyOf", "oneOf"):
-            if branches := _listed(schema, keyword):
+            if branches := _list_of(schema, keyword):
                 lost = self._lost(f"/{keyword}")
                 flat = both(flat, either([self._flat(branch, depth + 1) for branch in branches], lost), lost)
                 if isinstance(flat, dict):
-                    flat = _noted(flat, {keyword: branches})
+                    flat = _with_note(flat, {keyword: branches})
         return flat
 
     def _lost(self, at: str) -> Lost:
@@ -120,7 +122,7 @@ class Root:
         for keyword in root.keys() - kept.keys() - ANNOTATIONS:
             self._walk.loosen(f"/{keyword}", "speaks of properties by their names, and they have others now")
         kept["properties"] = {
-            called[name]: sub if called[name] == name or not isinstance(sub, dict) else _called(sub, name)
+            called[name]: sub if called[name] == name or not isinstance(sub, dict) else _with_real_name(sub, name)
             for name, sub in root["properties"].items()
         }
         if isinstance(required := root.get("required"), list):
@@ -131,19 +133,19 @@ class Root:
         return kept, names
 
 
-def _called(schema: Schema, name: str) -> Schema:
+def _with_real_name(schema: Schema, name: str) -> Schema:
     """A renamed property, with its real name in the description: that is what the rest of the prompt may call it."""
     value = schema.get("description")
     note = f"The tool calls this {name!r}."
     return {**schema, "description": f"{value}\n\n{note}" if isinstance(value, str) and value else note}
 
 
-def _noted(schema: Schema, dropped: Schema) -> Schema:
+def _with_note(schema: Schema, dropped: Schema) -> Schema:
     noted = dict(schema)
     say(noted, dropped)
     return noted
 
 
-def _listed(schema: Schema, keyword: str) -> list[Any]:
+def _list_of(schema: Schema, keyword: str) -> list[Any]:
     value = schema.get(keyword)
     return value if isinstance(value, list) else []

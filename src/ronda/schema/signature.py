@@ -70,7 +70,7 @@ class Signature:
 def describe(fn: Callable[..., Any], *, hide: frozenset[str] = frozenset()) -> Signature:
     """Read a function, method, partial or callable object. Raises TypeError for a signature no model could call."""
     name, home, doc = _identify(fn)
-    hidden = hide | _fixed(fn)
+    hidden = hide | _bound_names(fn)
     shown = {key: one for key, one in _parameters(fn, name).items() if key not in hidden}
     _must_be_named(shown, name)
     annotations = _resolve(shown, home, name)
@@ -122,7 +122,7 @@ def _identify(fn: Callable[..., Any]) -> tuple[str, Any, str | None]:
     return inner.__name__, vars(home).get("__init__", home) if isinstance(home, type) else home, inspect.getdoc(inner)
 
 
-def _fixed(fn: Callable[..., Any]) -> frozenset[str]:
+def _bound_names(fn: Callable[..., Any]) -> frozenset[str]:
     """What a partial fills in by name: often a key or a connection, so not the model's to see or to change."""
     fixed: frozenset[str] = frozenset()
     while isinstance(fn, functools.partial):

@@ -109,11 +109,11 @@ def check_schema(schema: Schema) -> str | None:
 
 def validator_for(schema: bytes, *, formats: bool = False) -> Validator:
     """The validator of a schema, kept for the next time it is asked for."""
-    return _cached(schema, formats) if len(schema) <= CACHED_SIZE else Validator(schema, formats=formats)
+    return _compile_cached(schema, formats) if len(schema) <= CACHED_SIZE else Validator(schema, formats=formats)
 
 
 @functools.lru_cache(maxsize=CACHED)
-def _cached(schema: bytes, formats: bool) -> Validator:
+def _compile_cached(schema: bytes, formats: bool) -> Validator:
     return Validator(schema, formats=formats)
 
 

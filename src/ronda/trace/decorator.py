@@ -44,7 +44,7 @@ def trace(
 def trace_one(
     function: Callable[..., Any], name: str | None, ignore: Collection[str], emitted: dict[str, Any]
 ) -> Callable[..., Any]:
-    called = _Called(function, name, ignore, emitted)
+    called = _TracedFunction(function, name, ignore, emitted)
     if inspect.isasyncgenfunction(function):
         wrapper: Callable[..., Any] = _async_generator(called)
     elif inspect.isgeneratorfunction(function):
@@ -56,7 +56,7 @@ def trace_one(
     return functools.wraps(function)(wrapper)
 
 
-class _Called:
+class _TracedFunction:
     """What is said of every call of one function."""
 
     def __init__(
@@ -79,7 +79,7 @@ class _Called:
         return {**self._attributes, "inputs": inputs}
 
 
-def _plain(called: _Called) -> Callable[..., Any]:
+def _plain(called: _TracedFunction) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if Tracer.is_idle():
             return called.function(*args, **kwargs)
@@ -91,7 +91,7 @@ def _plain(called: _Called) -> Callable[..., Any]:
     return wrapper
 
 
-def _coroutine(called: _Called) -> Callable[..., Any]:
+def _coroutine(called: _TracedFunction) -> Callable[..., Any]:
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
         if Tracer.is_idle():
             return await called.function(*args, **kwargs)
@@ -106,7 +106,7 @@ def _coroutine(called: _Called) -> Callable[..., Any]:
 class _Steps:
     """A generator's span: the current one only while the generator itself runs, not in whoever reads it."""
 
-    def __init__(self, called: _Called, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, called: _TracedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._open = OpenSpan(called.name, _current.get())
         for key, value in called.attributes(args, kwargs).items():
             self._open.emit(key, value)
@@ -134,7 +134,7 @@ class _Steps:
         self._open.close(error=error)
 
 
-def _generator(called: _Called) -> Callable[..., Any]:
+def _generator(called: _TracedFunction) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         if Tracer.is_idle():
             return (yield from called.function(*args, **kwargs))
@@ -164,7 +164,7 @@ def _generator(called: _Called) -> Callable[..., Any]:
     return wrapper
 
 
-def _async_generator(called: _Called) -> Callable[..., Any]:
+def _async_generator(called: _TracedFunction) -> Callable[..., Any]:
     async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         inner = called.function(*args, **kwargs)
         if Tracer.is_idle():

@@ -30,15 +30,15 @@ _DIGITS: Final = re.compile(r"[\d.,\s]*")
 
 def plain(key: str, value: Any) -> Any:
     """What a backend is told under a key: plain, and redacted."""
-    return _redacted(key, to_dict(value))
+    return _redact(key, to_dict(value))
 
 
 def redact(value: Any) -> Any:
     """A plain value with the secrets inside of it taken out."""
-    return _redacted("", value)
+    return _redact("", value)
 
 
-def _redacted(key: str, value: Any) -> Any:
+def _redact(key: str, value: Any) -> Any:
     if value is None or isinstance(value, bool) or not key:
         pass
     elif _SECRET.search(key):
@@ -61,7 +61,7 @@ def _token(key: str, value: Any) -> Any:
 
 def _inside(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _redacted(key, item) for key, item in value.items()}
+        return {key: _redact(key, item) for key, item in value.items()}
     if isinstance(value, list):
         return [_inside(item) for item in value]
     if isinstance(value, str) and value[:1] in ("{", "[") and (_SECRET.search(value) or _TOKEN.search(value)):

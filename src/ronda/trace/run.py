@@ -74,7 +74,7 @@ class RunSpans:
                     self._model_retried(event)
                 case ModelFinished():
                     self._calls = {call.id: call for call in event.turn.calls}
-                    self._close_model({**_turn_fields(event.turn), "usage": _counted(event.usage)}, event.at)
+                    self._close_model({**_turn_fields(event.turn), "usage": _token_counts(event.usage)}, event.at)
                 case ModelInterrupted(turn=turn, reason=reason):
                     self._close_model(
                         {**_turn_fields(turn), "exception": "ModelInterrupted", "message": reason}, event.at
@@ -195,7 +195,7 @@ def _arguments(call: ToolCall) -> Any:
         return call.arguments
 
 
-def _counted(usage: Usage) -> dict[str, int]:
+def _token_counts(usage: Usage) -> dict[str, int]:
     more = {"cached_tokens": usage.cached, "reasoning_tokens": usage.reasoning}
     return {
         "input_tokens": usage.input,

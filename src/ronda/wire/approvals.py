@@ -141,7 +141,7 @@ def read_decision(fields: Mapping[str, Raw], id: str, path: str = "") -> Decisio
     )
 
 
-class _Named(Struct):
+class _NamedDecision(Struct):
     id: str = ""
     approval_id: str = ""
 
@@ -157,7 +157,7 @@ def decisions_of(raws: Sequence[Raw]) -> tuple[Decision, ...]:
     found: dict[str, Decision] = {}
     for at, raw in enumerate(raws):
         path = f"approvals[{at}]"
-        named: _Named = field({path: raw}, path, _Named, _Named())
+        named: _NamedDecision = field({path: raw}, path, _NamedDecision, _NamedDecision())
         id = named.id or named.approval_id
         if not id:
             raise bad(f"{path}.id", "is missing: the approval_id of the call")

@@ -143,10 +143,10 @@ def cited_stretches(text: str, sources: Sequence[Source]) -> list[CitedText]:
     if not text or not sources:
         return [CitedText(text)] if text else []
     pieces = CitedPieces(sources)
-    return [*_joined([*pieces.add(text), *pieces.end()])]
+    return [*_join_pieces([*pieces.add(text), *pieces.end()])]
 
 
-def _joined(pieces: Iterable[CitedText]) -> Iterator[CitedText]:
+def _join_pieces(pieces: Iterable[CitedText]) -> Iterator[CitedText]:
     text = ""
     for piece in pieces:
         text += piece.text

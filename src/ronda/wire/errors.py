@@ -112,7 +112,7 @@ def bare_error(body: bytes) -> UpstreamError | None:
     except UNREADABLE:
         return None
     if decoded.base_resp is not None and decoded.base_resp.status_code and decoded.base_resp.status_msg:
-        return refused(decoded.base_resp.status_msg, None, None)
+        return upstream_refusal(decoded.base_resp.status_msg, None, None)
     if decoded.message and ("error" in (decoded.object, decoded.type) or decoded.code is not None):
         return envelope_error(body)
     return None
@@ -135,12 +135,16 @@ def envelope_error(
             message = decoded
     except UNREADABLE:
         pass
-    error = refused(message or raw[:500].decode("utf-8", "replace"), status, retry_after, may_help=not is_spent)
+    error = upstream_refusal(
+        message or raw[:500].decode("utf-8", "replace"), status, retry_after, may_help=not is_spent
+    )
     error.too_long = error.too_long or is_too_long
     return error
 
 
-def refused(text: str, status: int | None, retry_after: float | None, *, may_help: bool = True) -> UpstreamError:
+def upstream_refusal(
+    text: str, status: int | None, retry_after: float | None, *, may_help: bool = True
+) -> UpstreamError:
     """`may_help`: nothing is said but the status against trying again."""
     where = f"the model's server answered {status}: " if status is not None else "the model's server reported: "
     retryable = (status is None or status in RETRYABLE) and may_help

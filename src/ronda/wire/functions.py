@@ -99,7 +99,7 @@ class NamedTool(Struct, frozen=True):
     function: NamedTool | None = None
 
 
-class _Allowed(Struct, frozen=True):
+class _AllowedTools(Struct, frozen=True):
     mode: Literal["auto", "required", "none"] = "auto"
     tools: list[NamedTool] = []
 
@@ -108,7 +108,7 @@ class Choice(NamedTool, frozen=True, kw_only=True):
     type: str
     mode: Literal["auto", "required", "none"] = "auto"
     tools: list[NamedTool] | None = None
-    allowed_tools: _Allowed | None = None
+    allowed_tools: _AllowedTools | None = None
 
 
 def decode_choice(raw: Raw) -> ToolChoice | Choice:
@@ -124,7 +124,7 @@ def decode_choice(raw: Raw) -> ToolChoice | Choice:
 
 
 def allowed_tools(choice: Choice, name_of: Callable[[NamedTool], str]) -> ToolChoice:
-    allowed = choice.allowed_tools or _Allowed(choice.mode, choice.tools or [])
+    allowed = choice.allowed_tools or _AllowedTools(choice.mode, choice.tools or [])
     if not allowed.tools:
         raise BadRequest("tool_choice.allowed_tools requires at least one tool.", param="tool_choice")
     return ToolChoice(allowed.mode, tuple(dict.fromkeys([name_of(tool) for tool in allowed.tools])))

@@ -31,13 +31,13 @@ def file_object(file: File, tool: str, round: int, turn: int, at: float) -> dict
         return {**written, "code": "not_produced", "message": file.problem}
     if file.format not in TEXT_FORMATS:
         return {**written, "data_base64": body} if file.data else written
-    text = _decoded(body) if file.data else None
+    text = _decode_body(body) if file.data else None
     if text is not None:
         written["text"] = text
     return {**written, "preview": file.preview} if file.preview else written
 
 
-def _decoded(body: str) -> str | None:
+def _decode_body(body: str) -> str | None:
     try:
         return base64.b64decode(body, validate=True).decode("utf-8", "replace")
     except (binascii.Error, ValueError):

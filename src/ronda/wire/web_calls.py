@@ -81,11 +81,11 @@ class _Page(Struct):
     title: str = ""
 
 
-class _Found(Struct):
+class _FoundPage(Struct):
     output: list[_Page] | str = ""
 
 
-_decode_found = msgspec.json.Decoder(_Found).decode
+_decode_found = msgspec.json.Decoder(_FoundPage).decode
 _READ: Final = re.compile(r'\{"number": (\d{1,9}), "url": "([^"]*)"')
 _RESULT: Final = '{"sources":'  # how every result of theirs begins
 _BEFORE: Final = '"content": "'

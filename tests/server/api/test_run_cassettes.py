@@ -11,12 +11,12 @@ from tests.interaction.long_results import ReadsOn, report
 from tests.server.runs_door import CALLERS, Deleting, ask, asked_of, get, post
 
 from ronda.agent.cassette import parse_cassette
-from ronda.agent.replay import Replayed, replay
+from ronda.agent.replay import ReplayResult, replay
 from ronda.testing import ScriptedModel, calls, fails, says
 from ronda.tools.files.reading import READ
 
 
-async def played(served: Any, run: str) -> Replayed:
+async def played(served: Any, run: str) -> ReplayResult:
     status, body = await get(served, f"/runs/{run}/cassette")
     assert status == 200, body
     assert b"Bearer" not in body

@@ -49,7 +49,7 @@ class Pool:
         """Raises TimeoutError, OSError, or ValueError for a certificate or a name that is no good."""
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(timeout):
-            found = await _connected(loop, origin)
+            found = await _connect(loop, origin)
             try:
                 _keep_alive(found)
                 _, connection = await loop.create_connection(
@@ -105,7 +105,7 @@ async def _close_with_the_loop(pool: Pool) -> AsyncGenerator[None, None]:
         await asyncio.sleep(0)  # a transport is closed in the loop's next turn
 
 
-async def _connected(loop: asyncio.AbstractEventLoop, origin: Origin) -> socket.socket:
+async def _connect(loop: asyncio.AbstractEventLoop, origin: Origin) -> socket.socket:
     import aiohappyeyeballs
 
     found: Sequence[AddrInfoType] | None = _numeric(origin)

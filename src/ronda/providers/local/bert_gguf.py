@@ -90,7 +90,7 @@ def _write(source: BinaryIO, out: BinaryIO, config: _Config, tokens: Sequence[st
     header: dict[str, Any] = msgspec.json.decode(source.read(size))
     base = 8 + size
     found = {name: msgspec.convert(value, _Tensor) for name, value in header.items() if name != "__metadata__"}
-    tensors = [(ours, found[name]) for name in found if (ours := _renamed(name)) is not None]
+    tensors = [(ours, found[name]) for name in found if (ours := _gguf_name(name)) is not None]
     if any(tensor.dtype != "F32" for _, tensor in tensors):
         raise ValueError("its numbers are not of 32 bits")
     values = [*_values(config, tokens)]
@@ -101,8 +101,8 @@ def _write(source: BinaryIO, out: BinaryIO, config: _Config, tokens: Sequence[st
         out.write(_text(name) + struct.pack("<I", len(tensor.shape)))
         out.write(struct.pack(f"<{len(tensor.shape)}Q", *reversed(tensor.shape)) + struct.pack("<IQ", _F32, place))
         start, end = tensor.data_offsets
-        place += _padded(end - start)
-    out.write(bytes(_padded(out.tell()) - out.tell()))
+        place += _pad(end - start)
+    out.write(bytes(_pad(out.tell()) - out.tell()))
     for _, tensor in tensors:
         start, end = tensor.data_offsets
         source.seek(base + start)
@@ -110,10 +110,10 @@ def _write(source: BinaryIO, out: BinaryIO, config: _Config, tokens: Sequence[st
         while left and (piece := source.read(min(left, _COPY))):
             out.write(piece)
             left -= len(piece)
-        out.write(bytes(_padded(end - start) - (end - start)))
+        out.write(bytes(_pad(end - start) - (end - start)))
 
 
-def _renamed(name: str) -> str | None:
+def _gguf_name(name: str) -> str | None:
     """None for what is not needed."""
     stem, _, kind = name.rpartition(".")
     if stem in _NAMES:
@@ -168,5 +168,5 @@ def _text(text: str) -> bytes:
     return struct.pack("<Q", len(data)) + data
 
 
-def _padded(size: int) -> int:
+def _pad(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT

@@ -143,7 +143,7 @@ class Engine:
 
         Where it says that whoever watches is far behind, nothing more is read, and soon decoded, before `room` returns.
         """
-        shown = _Shown(take)
+        shown = _ShownPieces(take)
         try:
             return await self._complete(body, shown, room)
         except EngineDied:
@@ -217,7 +217,7 @@ class Engine:
             self._trials.settle(grammar)
 
 
-class _Shown:
+class _ShownPieces:
     """Passes pieces on, and knows whether there were any."""
 
     def __init__(self, take: Take) -> None:

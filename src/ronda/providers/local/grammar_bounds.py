@@ -42,7 +42,7 @@ _NAME: Final = re.compile(r"[A-Za-z_][\w-]*")
 def check_grammar(custom: Custom, size: int) -> None:
     """`size`: of the whole, in bytes. Raises BadRequest, naming `grammar`, for what is beyond the bounds."""
     if size > schema_bounds.MAX_BYTES:
-        raise _refused(f"it has {size} bytes", f"{schema_bounds.MAX_BYTES} bytes")
+        raise _refusal(f"it has {size} bytes", f"{schema_bounds.MAX_BYTES} bytes")
     match custom.type:
         case "json_schema":
             schema_bounds.check_schema(custom.value, "grammar")
@@ -55,24 +55,24 @@ def check_grammar(custom: Custom, size: int) -> None:
             _Reading(text).check()
 
 
-def _refused(what: str, most: str) -> BadRequest:
+def _refusal(what: str, most: str) -> BadRequest:
     return BadRequest(f"`grammar`: {what}; a local model takes at most {most}", param="grammar")
 
 
 def _check_size(text: str) -> None:
     if len(text) > MAX_BYTES:
-        raise _refused(f"it has {len(text)} characters", f"{MAX_BYTES} characters")
+        raise _refusal(f"it has {len(text)} characters", f"{MAX_BYTES} characters")
 
 
 def _check_regex(pattern: str) -> None:
     if (states := count_states(pattern)) > MAX_STATES:
-        raise _refused(f"a regular expression has {states} states, repetitions counted", f"{MAX_STATES} states")
+        raise _refusal(f"a regular expression has {states} states, repetitions counted", f"{MAX_STATES} states")
     depth = deepest = 0
     for bracket in re.findall(r"\\.|[()]", pattern):
         depth += {"(": 1, ")": -1}.get(bracket, 0)
         deepest = max(deepest, depth)
     if deepest > MAX_LEVELS:
-        raise _refused(f"a regular expression has {deepest} brackets in brackets", f"{MAX_LEVELS} levels")
+        raise _refusal(f"a regular expression has {deepest} brackets in brackets", f"{MAX_LEVELS} levels")
 
 
 class _Use(Struct):
@@ -99,7 +99,7 @@ class _Reading:
                 continue
             words += 1
             if words > MAX_WORDS:
-                raise _refused("it is too long", f"{MAX_WORDS} words")
+                raise _refusal("it is too long", f"{MAX_WORDS} words")
             if kind == "json":
                 at = self._skip_json(at)
             else:
@@ -112,7 +112,7 @@ class _Reading:
             self._groups = [self._rules.setdefault(name[0] if name is not None else "", [])]
             self._last = []
             if len(self._rules) > MAX_RULES:
-                raise _refused("it has too many rules", f"{MAX_RULES} rules")
+                raise _refusal("it has too many rules", f"{MAX_RULES} rules")
         elif kind == "repeat":
             times = max([1, *[int(number[:10]) for number in re.findall(r"\d+", word)]])
             for use in self._last:
@@ -120,7 +120,7 @@ class _Reading:
         elif word in ("(", "["):
             self._groups.append([])
             if len(self._groups) > MAX_LEVELS:
-                raise _refused("it has too many brackets in brackets", f"{MAX_LEVELS} levels")
+                raise _refusal("it has too many brackets in brackets", f"{MAX_LEVELS} levels")
         elif word in (")", "]"):
             self._last = self._groups.pop() if len(self._groups) > 1 else []
             self._groups[-1] += self._last
@@ -134,7 +134,7 @@ class _Reading:
         try:
             schema, end = json.JSONDecoder().raw_decode(self._text, at)
         except RecursionError:
-            raise _refused("a schema in it is nested too deep", f"{MAX_LEVELS} levels") from None
+            raise _refusal("a schema in it is nested too deep", f"{MAX_LEVELS} levels") from None
         except ValueError:
             return at  # the engine says what is wrong with it
         schema_bounds.check_schema(schema, "grammar")
@@ -159,7 +159,7 @@ class _Reading:
                 levels = 1 + max((levels for levels, _, _ in below), default=0)
                 repeats = max((repeats * times for _, repeats, times in below), default=1)
                 if levels > MAX_LEVELS:
-                    raise _refused(f"its rules lead through more than {MAX_LEVELS} others", f"{MAX_LEVELS} levels")
+                    raise _refusal(f"its rules lead through more than {MAX_LEVELS} others", f"{MAX_LEVELS} levels")
                 if repeats > MAX_REPEATS:
-                    raise _refused(f"repetitions come to {repeats}", f"{MAX_REPEATS}, those in one another multiplied")
+                    raise _refusal(f"repetitions come to {repeats}", f"{MAX_REPEATS}, those in one another multiplied")
                 done[name] = levels, repeats

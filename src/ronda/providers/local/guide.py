@@ -50,7 +50,7 @@ def tools_to_call(turns: Sequence[Turn], tools: Sequence[ToolSpec]) -> tuple[str
     words = set(_words(question))
     if not words or not tools:
         return ()
-    shared = {tool.name: _shared(words, tool) for tool in tools}
+    shared = {tool.name: _shared_words(words, tool) for tool in tools}
     best = max(shared.values())
     values = sum(1 for _ in islice(_VALUE.finditer(question), MOST_VALUES))
     if not best or best < len(words) / WORDS_PER_SHARED or best + values < ENOUGH:
@@ -63,7 +63,7 @@ def _last_question(turns: Sequence[Turn]) -> str:
     return "\n".join([part.text for part in last.parts if type(part) is Text]) if type(last) is UserTurn else ""
 
 
-def _shared(words: set[str], tool: ToolSpec) -> float:
+def _shared_words(words: set[str], tool: ToolSpec) -> float:
     own = set(_words(f"{tool.name} {tool.description}"))
     parameters = set(_words(" ".join(_texts(msgspec.json.decode(tool.parameters)))))
     return len(words & own) + PARAMETER_WORD * len(words & (parameters - own))

@@ -41,7 +41,7 @@ class Sizing(Struct, frozen=True):
     @property
     def cache(self) -> int:
         """Tokens the engine has room for. A request that was given up keeps its own for a batch or two, while the next begins."""
-        return _stepped(self.tokens + 4 * self.batch + STEP - 1)
+        return _round_context(self.tokens + 4 * self.batch + STEP - 1)
 
     def line(self, name: str) -> str:
         slots = f"up to {self.slots} requests" if self.slots > 1 else "one request"
@@ -58,10 +58,10 @@ def _plural(count: int, word: str) -> str:
 def choose(header: Header, cores: int, slots: int | None = None, context: int | None = None) -> Sizing:
     """The same on every machine but for threads and batches: what is free at some moment says little about the next."""
     slots = SLOTS if slots is None else slots
-    tokens = _stepped(CONTEXT if context is None else context)
+    tokens = _round_context(CONTEXT if context is None else context)
     return Sizing(
         slots=slots,
-        context=min(tokens, _stepped(header.context)),
+        context=min(tokens, _round_context(header.context)),
         tokens=tokens,
         cache_mb=tokens * header.cache_bytes // 2**20,
         threads=cores,
@@ -70,7 +70,7 @@ def choose(header: Header, cores: int, slots: int | None = None, context: int | 
     )
 
 
-def _stepped(tokens: int) -> int:
+def _round_context(tokens: int) -> int:
     """The engine takes a context in steps."""
     return max(LEAST_CONTEXT, tokens // STEP * STEP)
 

@@ -175,7 +175,7 @@ class _Writer:
 
 class _FlatWriter(_Writer):
     def add_answer(self, turn: AssistantTurn, words: str) -> None:
-        calls = [f"<tool_call>\n{self._defuse(_written(call))}\n</tool_call>" for call in turn.calls]
+        calls = [f"<tool_call>\n{self._defuse(_write_call(call))}\n</tool_call>" for call in turn.calls]
         if text := "\n".join([words, *calls] if words else calls):
             self.say("assistant", text)
 
@@ -192,7 +192,7 @@ def _object(call: ToolCall) -> str:
     return as_object(call.arguments)
 
 
-def _written(call: ToolCall) -> str:
+def _write_call(call: ToolCall) -> str:
     """As the model writes them, spaces included: the tokens it produced are then found again in the next prompt."""
     return f'{{"name": {_encode(call.name).decode()}, "arguments": {_object(call)}}}'
 

@@ -73,7 +73,7 @@ def open_local(name: str, slots: int | None = None, context: int | None = None) 
     return LocalModel(engine_for(find_model(name), slots, context))
 
 
-class _Prepared(Struct, frozen=True):
+class _PreparedCall(Struct, frozen=True):
     body: dict[str, Any]
     prompt: str
     thinking: bool  # the prompt began a thought
@@ -168,7 +168,7 @@ class LocalModel:
             raise BadRequest("'response_format' and 'grammar' are mutually exclusive; give one", param="grammar")
         return read_settings(options, thinks=self.thinks)
 
-    def _prepare(self, request: ModelRequest, settings: Settings) -> _Prepared:
+    def _prepare(self, request: ModelRequest, settings: Settings) -> _PreparedCall:
         options, context = request.options, self._engine.sizing.context
         if (size := length(request.turns)) > context * LONGEST_TOKEN:
             raise _too_long(f"{size} characters", context)
@@ -184,18 +184,20 @@ class LocalModel:
             body["stop"] = [*body.get("stop", ()), _RESULTS[0]]
         if guided := self._guided_call(request, settings, min(budget, SMALL_MAX_TOKENS), thinking):
             body.pop("stop", None)
-            return _Prepared({**body, "grammar": guided, "n_predict": min(budget, SMALL_MAX_TOKENS)}, prompt, thinking)
+            return _PreparedCall(
+                {**body, "grammar": guided, "n_predict": min(budget, SMALL_MAX_TOKENS)}, prompt, thinking
+            )
         deadline = min(max(budget // 4, EARLIEST_DEADLINE), LATEST_DEADLINE)
         if request.choice.mode == "required":
             if budget > deadline and self._family.name not in _IN_ONE_STEP:
                 self._grammar(request, deadline, deadline, thinking=True)  # refused now or never
                 body["n_predict"] = budget - deadline
                 body["stop"] = [*body.get("stop", ()), *self._family.opens]
-                return _Prepared(body, prompt, thinking, deadline)
+                return _PreparedCall(body, prompt, thinking, deadline)
             body.pop("stop", None)  # nothing a caller wants to stop at may cut a call short
         if grammar := self._grammar(request, budget, deadline, thinking):
             body["grammar"] = grammar
-        return _Prepared(body, prompt, thinking)
+        return _PreparedCall(body, prompt, thinking)
 
     def _guided_call(self, request: ModelRequest, settings: Settings, budget: int, thinking: bool) -> str | None:
         """The grammar of a call that nobody owes, but that the model should make and would not make by itself."""
@@ -213,7 +215,9 @@ class LocalModel:
         except TooSmall:
             return None
 
-    def _prepare_call(self, request: ModelRequest, settings: Settings, before: _Prepared, text: str) -> dict[str, Any]:
+    def _prepare_call(
+        self, request: ModelRequest, settings: Settings, before: _PreparedCall, text: str
+    ) -> dict[str, Any]:
         """The second step: go on from what was said, with the call."""
         thinking = ends_in_thought(self._family, text, begun=before.thinking)
         body = {**before.body, "prompt": self._engine.tokenize(before.prompt + text), "n_predict": before.owed}

@@ -68,7 +68,7 @@ def read_settings(options: Options, *, thinks: bool) -> Settings:
     if options.stop:
         if not all(options.stop):
             raise BadRequest("'stop' has an empty text in it, which would stop at once", param="stop")
-        body["stop"] = _bounded(list(options.stop), "stop", MAX_STOPS, MAX_STOP)
+        body["stop"] = _check_texts(list(options.stop), "stop", MAX_STOPS, MAX_STOP)
     if options.seed is not None:
         body["seed"] = options.seed % _SEEDS
     if options.reasoning_effort is not None:
@@ -140,7 +140,7 @@ def _read_bias(raw: Raw) -> list[list[float]]:
 
 def _read_breakers(raw: Raw) -> list[str]:
     texts = _decode(raw, list[str], "dry_sequence_breakers")
-    return _bounded(texts, "dry_sequence_breakers", MAX_BREAKERS, MAX_BREAKER)
+    return _check_texts(texts, "dry_sequence_breakers", MAX_BREAKERS, MAX_BREAKER)
 
 
 # The caller's name → the engine's, its type, and the least and most it may be.
@@ -172,7 +172,7 @@ def _within(value: Any, name: str, least: float, most: float) -> Any:
     return value
 
 
-def _bounded(texts: list[str], name: str, most: int, longest: int) -> list[str]:
+def _check_texts(texts: list[str], name: str, most: int, longest: int) -> list[str]:
     if len(texts) > most:
         raise BadRequest(f"'{name}' has {len(texts)} texts; a local model takes at most {most}", param=name)
     for text in texts:

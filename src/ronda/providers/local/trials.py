@@ -59,9 +59,9 @@ class Trial:
 class Trials:
     def __init__(self) -> None:
         self.turn = Room(1, 1)  # one at a time
-        self._tried = _Bounded()
-        self._suspects = _Bounded()
-        self._refused = _Bounded()
+        self._tried = _BoundedSet()
+        self._suspects = _BoundedSet()
+        self._refused = _BoundedSet()
 
     def is_settled(self, grammar: bytes) -> bool:
         """Whether it may be used without a trial. Raises BadRequest for one that the engine died of."""
@@ -84,7 +84,7 @@ class Trials:
         self._refused.add(grammar)
 
 
-class _Bounded(dict[bytes, None]):
+class _BoundedSet(dict[bytes, None]):
     """A set that forgets its oldest."""
 
     def add(self, grammar: bytes) -> None:

@@ -113,7 +113,7 @@ class Merger:
                 return fits and all(self._admits(item(shape, n), one) for n, one in enumerate(value))
             case (Object(), dict()):
                 named = {prop.name: prop for prop in shape.properties}
-                shapes = {name: (named.get(name) or _unnamed(shape, name)).shape for name in value}
+                shapes = {name: (named.get(name) or _unnamed_property(shape, name)).shape for name in value}
                 has_all = all(prop.name in value for prop in shape.properties if prop.required)
                 return has_all and all(self._admits(shapes[name], one) for name, one in value.items())
             case _:
@@ -148,7 +148,7 @@ class Merger:
         mine, others = ({prop.name: prop for prop in shape.properties} for shape in (one, other))
         properties: list[Property] = []
         for name in dict.fromkeys([*mine, *others]):
-            pair = mine.get(name) or _unnamed(one, name), others.get(name) or _unnamed(other, name)
+            pair = mine.get(name) or _unnamed_property(one, name), others.get(name) or _unnamed_property(other, name)
             properties.append(
                 Property(name, self.merge(pair[0].shape, pair[1].shape), pair[0].required or pair[1].required)
             )
@@ -159,7 +159,7 @@ class Merger:
         return obj(Object(tuple(properties), tuple(patterns.items()), rest, tighter(one.most, other.most)))
 
 
-def _unnamed(shape: Object, name: str) -> Property:
+def _unnamed_property(shape: Object, name: str) -> Property:
     """What an object says of a property that it does not name."""
     found = [value for pattern, value in shape.patterns if search(pattern, name)]
     return Property(name, found[0] if found else shape.rest)

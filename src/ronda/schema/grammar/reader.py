@@ -225,7 +225,7 @@ class SchemaReader:
                 shape = self._merge(shape, value)
             properties.append(Property(name, shape, name in required))
         most = place.limit("maxProperties", MAX_COUNT)
-        properties = _counted(properties, place.size("minProperties") or 0, most)
+        properties = _fit_count(properties, place.size("minProperties") or 0, most)
         return obj(Object(tuple(properties), patterns, rest, most))
 
     # ---- what it says with other schemas -------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ def _apart(options: list[Shape]) -> list[Shape]:
     ]
 
 
-def _counted(properties: list[Property], least: int, most: int | None) -> list[Property]:
+def _fit_count(properties: list[Property], least: int, most: int | None) -> list[Property]:
     """Optional properties made required until there are enough, or left out until there are not too many."""
     missing = least - sum(prop.required for prop in properties)
     room = ENDLESS if most is None else most - sum(prop.required for prop in properties)

@@ -190,9 +190,9 @@ def _read_answer(answer: bytes) -> PythonResult | None:
         return None
     return PythonResult(
         executed.call,
-        _clipped(executed.exception),
-        _clipped(executed.result),
-        _clipped(executed.result_type),
+        _clip(executed.exception),
+        _clip(executed.result),
+        _clip(executed.result_type),
         tuple([image for image in executed.images[:_MOST_PICTURES] if _is_png(image)]),
         tuple([frame for frame in executed.frames[:_MOST_PICTURES] if _is_png(frame)]),
         executed.frame_count,
@@ -200,7 +200,7 @@ def _read_answer(answer: bytes) -> PythonResult | None:
     )
 
 
-def _clipped(text: str | None) -> str | None:
+def _clip(text: str | None) -> str | None:
     return text if text is None or len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
 
 

@@ -230,13 +230,15 @@ def _session(addresses: Sequence[str], *, is_https: bool) -> aiohttp.ClientSessi
     """
     tls = tls_context() if is_https else True  # which takes a while to make
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(resolver=_Pinned(addresses), use_dns_cache=False, force_close=True, ssl=tls),
+        connector=aiohttp.TCPConnector(
+            resolver=_PinnedResolver(addresses), use_dns_cache=False, force_close=True, ssl=tls
+        ),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
     )
 
 
-class _Pinned(AbstractResolver):
+class _PinnedResolver(AbstractResolver):
     """Knows one answer: the addresses that were checked."""
 
     def __init__(self, addresses: Sequence[str]) -> None:

@@ -51,7 +51,7 @@ def to_text(page: FetchedPage) -> Text:
     """Takes a while: call it in a thread. Raises Unreadable."""
     if page.content_type == PDF or page.data.startswith(b"%PDF-"):
         return _pdf(page.data)
-    text = _decoded(page)
+    text = _decode_page(page)
     if page.content_type in HTML or (not page.content_type and "<html" in text[:1000].lower()):
         return _html(text, page.url)
     return Text("", text[:MAX_TEXT].strip())
@@ -95,7 +95,7 @@ def _pdf(data: bytes) -> Text:
     return Text(_one_line(title), "\n\n".join(pieces)[:MAX_TEXT].strip())
 
 
-def _decoded(page: FetchedPage) -> str:
+def _decode_page(page: FetchedPage) -> str:
     """By what the server says, else what the page says of itself, else UTF-8."""
     found = _CHARSET.search(page.data[:2000]) if page.content_type in HTML else None
     for charset in (page.charset, found[1].decode() if found else None):

@@ -112,11 +112,11 @@ class Documents:
 
 
 def _write_packages(folder: str, names: tuple[str, ...], user: User) -> None:
-    write_input(folder, _ZIP, _packed(names), user)
+    write_input(folder, _ZIP, _pack_packages(names), user)
 
 
 @cache
-def _packed(names: tuple[str, ...]) -> bytes:
+def _pack_packages(names: tuple[str, ...]) -> bytes:
     """Packages that are Python alone, as a zip from which any Python imports them: where they are may be out of reach inside."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:

@@ -69,11 +69,11 @@ class ReadFileTool:
         start, end = int(arguments.get("start") or 0), arguments.get("end")
         file = await self._files.find(context, id)
         if file is None:
-            return _failed(f"there is no file with the id '{id[:200]}' in this session{self._way_out}", file_id=id)
+            return _failure(f"there is no file with the id '{id[:200]}' in this session{self._way_out}", file_id=id)
         try:
             return await self._read(file, start, None if end is None else int(end), context)
         except RondaError as error:
-            return _failed(str(error), file_id=id, name=file.name)
+            return _failure(str(error), file_id=id, name=file.name)
 
     async def _read(self, file: KnownFile, start: int, end: int | None, context: ToolContext) -> ToolOutput:
         extracted = await self._extract(context, file)
@@ -84,7 +84,7 @@ class ReadFileTool:
             found = await _slice(self._files.pieces(file), start, stop)
         if found is None:
             why = extracted.problem if extracted is not None else f"it is no text ({file.mime_type})"
-            return _failed(why, file_id=file.id, name=file.name, format=file.format, bytes=file.size)
+            return _failure(why, file_id=file.id, name=file.name, format=file.format, bytes=file.size)
         text, total = found
         result = {
             "file_id": file.id,
@@ -145,5 +145,5 @@ def _entry(file: KnownFile) -> dict[str, Any]:
     }
 
 
-def _failed(error: str, **about: Any) -> ToolOutput:
+def _failure(error: str, **about: Any) -> ToolOutput:
     return ToolOutput(msgspec.json.encode({**about, "error": error}).decode(), failed=True)

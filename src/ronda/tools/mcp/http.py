@@ -109,7 +109,7 @@ class _Transport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method != "POST":  # no message: the stream of what the server says unasked, or the end of a session
-            return _bounded(await self._send(request))
+            return _bound_answer(await self._send(request))
         note = delivery.get()
         try:
             answer = await self._send(request)
@@ -124,7 +124,7 @@ class _Transport(httpx2.AsyncBaseTransport):
                 note.status = answer.status_code
         if answer.status_code >= 400 and self._failed is not None:
             self._failed()
-        return _bounded(answer)
+        return _bound_answer(answer)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -136,14 +136,14 @@ def _refusal(request: httpx2.Request, why: str) -> httpx2.Response:
     return httpx2.Response(503, headers=headers, content=msgspec.json.encode(error), request=request)
 
 
-def _bounded(answer: httpx2.Response) -> httpx2.Response:
+def _bound_answer(answer: httpx2.Response) -> httpx2.Response:
     assert isinstance(answer.stream, httpx2.AsyncByteStream)
     is_stream = answer.headers.get("content-type", "").startswith("text/event-stream")
-    answer.stream = _Bounded(answer.stream, is_stream=is_stream)
+    answer.stream = _BoundedBody(answer.stream, is_stream=is_stream)
     return answer
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class _BoundedBody(httpx2.AsyncByteStream):
     """A body, or each event of a stream, that breaks off where it gets too large or holds too much, before anybody reads it: in
     the one way that the SDK takes for the failure of one request."""
 

@@ -69,12 +69,12 @@ def _add(tools: list[types.Tool], found: dict[str, ListedTool]) -> None:
                 "of the tools of an MCP server only the first %d are taken: there is too much of them", len(found)
             )
             return
-        if (listed := _listed(tool)) is not None:
+        if (listed := _listed_tool(tool)) is not None:
             found[tool.name] = listed
             size += len(bytes(listed.parameters))
 
 
-def _listed(tool: types.Tool) -> ListedTool | None:
+def _listed_tool(tool: types.Tool) -> ListedTool | None:
     """None where the schema is none, or too large for any prompt: a provider would refuse all tools for the one."""
     schema: dict[str, Any] = tool.input_schema
     parameters = msgspec.json.encode(schema)

@@ -21,7 +21,7 @@ def offered_name(prefix: str | None, tool: str) -> str:
     name = _FORBIDDEN.sub("_", whole)
     if name == whole and len(name) <= MAX_NAME and name[:1].isidentifier():
         return name
-    return _marked(name, whole)
+    return _with_hash(name, whole)
 
 
 def distinct_names(
@@ -35,13 +35,13 @@ def distinct_names(
     for server, prefix, tool in tools:
         name = offered_name(prefix, tool)
         if name in taken:
-            name = _marked(name, f"{server}\0{tool}")
+            name = _with_hash(name, f"{server}\0{tool}")
         taken.add(name)
         names[server, tool] = name
     return names
 
 
-def _marked(name: str, whole: str) -> str:
+def _with_hash(name: str, whole: str) -> str:
     mark = blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
     if not name[:1].isidentifier():  # Gemini wants a letter or `_` first
         name = f"t_{name}"

@@ -133,7 +133,7 @@ class _Reader:
         name = self._text(table, "name", place) or self._text(table, "id", place) or f"server-{index + 1}"
         enabled = self._flag(table, "enabled", place, default=True)
         # A disabled entry may hold anything: it is never contacted.
-        source = self._listed_source(table, place) if enabled else _unused(table.get("source"))
+        source = self._listed_source(table, place) if enabled else _unused_source(table.get("source"))
         prefix = self._text(table, "tool_prefix", place) if "tool_prefix" in table else slug(name)
         seconds = self._seconds(top, "tool_timeout_secs", "it", CALL_SECONDS)
         inner = table.get("source")
@@ -166,7 +166,7 @@ class _Reader:
         table = self._table(entry, place)
         enabled = self._flag(table, "enabled", place, default=not self._flag(table, "disabled", place, default=False))
         prefix = self._text(table, "prefix", place) if "prefix" in table else slug(name)
-        server = McpServer(name=name, source=_unused(table), enabled=enabled, prefix=prefix or None)
+        server = McpServer(name=name, source=_unused_source(table), enabled=enabled, prefix=prefix or None)
         if not enabled:
             return server
         transport = self._text(table, "transport", place) or self._text(table, "type", place)
@@ -322,7 +322,7 @@ class _Reader:
         return words[value]
 
 
-def _unused(table: object) -> Source:
+def _unused_source(table: object) -> Source:
     """Of a server that is never contacted: what it would be, as far as that can be told."""
     settings = table if isinstance(table, dict) else {}
     kind = str(settings.get("type") or settings.get("transport") or ("stdio" if settings.get("command") else "http"))

@@ -38,7 +38,7 @@ def read_result(result: types.CallToolResult, server: str, tool: str) -> ToolOut
         details["mcp"]["structured_content"] = result.structured_content
         if not texts and not attachments:
             texts = [msgspec.json.encode(result.structured_content).decode()]
-    return ToolOutput(_joined(texts), tuple(attachments), failed=bool(result.is_error), details=details)
+    return ToolOutput(_join_texts(texts), tuple(attachments), failed=bool(result.is_error), details=details)
 
 
 def read_contents(result: types.ReadResourceResult, server: str) -> ToolOutput:
@@ -51,7 +51,7 @@ def read_contents(result: types.ReadResourceResult, server: str) -> ToolOutput:
         elif len(attachments) < MAX_ATTACHMENTS:
             texts.append(f"[file: {one.uri}]")
             attachments.append(_blob(one))
-    return ToolOutput(_joined(texts), tuple(attachments), details={"mcp": {"server": server}})
+    return ToolOutput(_join_texts(texts), tuple(attachments), details={"mcp": {"server": server}})
 
 
 def read_prompt(result: types.GetPromptResult, server: str) -> ToolOutput:
@@ -63,10 +63,10 @@ def read_prompt(result: types.GetPromptResult, server: str) -> ToolOutput:
         texts.append(f"{message.role}: {text}")
         if attachment is not None and len(attachments) < MAX_ATTACHMENTS:
             attachments.append(attachment)
-    return ToolOutput(_joined(texts), tuple(attachments), details={"mcp": {"server": server}})
+    return ToolOutput(_join_texts(texts), tuple(attachments), details={"mcp": {"server": server}})
 
 
-def _joined(texts: list[str]) -> str:
+def _join_texts(texts: list[str]) -> str:
     content = "\n".join(texts)
     if len(content) > MAX_TEXT:
         return f"{content[:MAX_TEXT]}\n… (the result had {len(content)} characters; the rest was cut off)"

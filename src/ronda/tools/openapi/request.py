@@ -55,7 +55,7 @@ def write_request(operation: Operation, server: str, arguments: Mapping[str, Any
         headers["Cookie"] = "; ".join(cookies)
     base, mark, more = server.partition("?")
     asked = "&".join([*([more] if mark and more else ()), *(f"{key}={text}" for key, text in query)])
-    url = f"{base.rstrip('/')}{_quoted(path)}" + (f"?{asked}" if asked else "")
+    url = f"{base.rstrip('/')}{_quote_path(path)}" + (f"?{asked}" if asked else "")
     request = Request(operation.method.upper(), url, headers)
     if operation.body is not None:
         _write_body(request, operation.body, arguments)
@@ -66,7 +66,7 @@ def _encode(text: str) -> str:
     return quote(text, safe="-._~", errors="replace")
 
 
-def _quoted(path: str) -> str:
+def _quote_path(path: str) -> str:
     """The document's own part of the path: what is encoded already, and what a path may hold, stays."""
     return quote(path, safe="/%:@!$&'()*+,;=-._~", errors="replace")
 

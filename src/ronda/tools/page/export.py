@@ -191,11 +191,11 @@ def _pack(code: str, found: dict[str, _File | None]) -> bytes:
             if file is not None:
                 names[address] = f"assets/image-{place}.{file.ending}"
                 archive.writestr(names[address], file.data)
-        archive.writestr("index.html", _replaced(code, names))
+        archive.writestr("index.html", _replace_addresses(code, names))
     return packed.getvalue()
 
 
-def _replaced(code: str, names: dict[str, str]) -> str:
+def _replace_addresses(code: str, names: dict[str, str]) -> str:
     """Each address as it is written in the page, escaped or not; the longest first, since one may begin another."""
     written: dict[str, str] = {}
     for address in sorted(names, key=len, reverse=True):

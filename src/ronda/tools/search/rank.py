@@ -76,13 +76,13 @@ class _Passage(Struct, frozen=True):
 
 async def select(query: str, results: Sequence[Result], budget: int, embed: Embed | None = None) -> list[Result]:
     """The results worth showing, the best first, each with as much of its content as the budget has room for."""
-    ranked = await in_thread(partial(_ranked, query, results))
+    ranked = await in_thread(partial(_rank, query, results))
     if embed is not None:
-        ranked = await _reranked(query, ranked, embed)
+        ranked = await _rerank(query, ranked, embed)
     return _within(results, ranked, budget)
 
 
-def _ranked(query: str, results: Sequence[Result]) -> list[_Passage]:
+def _rank(query: str, results: Sequence[Result]) -> list[_Passage]:
     found = [
         _Passage(index, place, text)
         for index, result in enumerate(results)
@@ -95,7 +95,7 @@ def _ranked(query: str, results: Sequence[Result]) -> list[_Passage]:
     return [found[index] for index in order]
 
 
-async def _reranked(query: str, ranked: list[_Passage], embed: Embed) -> list[_Passage]:
+async def _rerank(query: str, ranked: list[_Passage], embed: Embed) -> list[_Passage]:
     best = ranked[:BEST]
     try:
         asked, *vectors = await embed([query, *(one.text for one in best)])
@@ -120,10 +120,10 @@ def _within(results: Sequence[Result], ranked: Sequence[_Passage], budget: int) 
         if one.text and one.result in shown and cost <= budget:
             shown[one.result].append(one)
             budget -= cost
-    return [replace(results[index], content=_joined(chosen)) for index, chosen in shown.items()]
+    return [replace(results[index], content=_join_passages(chosen)) for index, chosen in shown.items()]
 
 
-def _joined(chosen: list[_Passage]) -> str:
+def _join_passages(chosen: list[_Passage]) -> str:
     """In the order of the page, with a mark where something was left out."""
     text, last = "", -1
     for one in sorted(chosen, key=lambda one: one.place):

@@ -60,7 +60,7 @@ def search_tools(
     return tools
 
 
-class _Shown(Struct):
+class _ShownResult(Struct):
     """A result as the model sees it."""
 
     number: int
@@ -90,14 +90,14 @@ class SearchTool:
         about = {"action": "search", "query": query}
         history = _history(self._histories, context.run, self._before)
         if not history.may_use("search", self._options.max_uses):
-            return _failed({"error": "there are no searches left for this request"}, "max_uses_exceeded", about)
+            return _failure({"error": "there are no searches left for this request"}, "max_uses_exceeded", about)
         try:
             results = await self._searcher.search(query, self._options)
         except (SearchFailed, FetchFailed) as error:
-            return _failed({"error": str(error)}, error.code, about)
+            return _failure({"error": str(error)}, error.code, about)
         sources = [history.source(one.url, one.title, one.content or one.description) for one in results]
         shown = [
-            _Shown(source.number, one.title, one.description, one.url, one.content)
+            _ShownResult(source.number, one.title, one.description, one.url, one.content)
             for source, one in zip(sources, results, strict=True)
         ]
         domains = domains_of([one.url for one in results])
@@ -123,12 +123,12 @@ class ExtractTool:
         about = {"action": "open_page", "url": url}
         history = _history(self._histories, context.run, self._before)
         if not history.may_use("open_page", self._options.max_uses):
-            return _failed({"error": "there are no pages left to read for this request"}, "max_uses_exceeded", about)
+            return _failure({"error": "there are no pages left to read for this request"}, "max_uses_exceeded", about)
         try:
             page = await self._searcher.read(url, self._options)
         except FetchFailed as error:
             output = f"ERROR: failed to extract content: {error}"
-            return _failed({"sources": [], "output": output}, error.code, about)
+            return _failure({"sources": [], "output": output}, error.code, about)
         text = cut(page.content, self._options.max_content_tokens or self._options.budget)
         source = history.page(page.url, page.title, text, self._options.page_citations)
         domains = domains_of([page.url])
@@ -175,6 +175,6 @@ def _details(about: dict[str, Any], domains: list[str], sources: Sequence[Source
     }
 
 
-def _failed(content: dict[str, Any], code: str, about: dict[str, Any]) -> ToolOutput:
+def _failure(content: dict[str, Any], code: str, about: dict[str, Any]) -> ToolOutput:
     details = {"tool_type": "web_search", **about, "results_count": 0, "error_code": code}
     return ToolOutput(msgspec.json.encode(content).decode(), failed=True, details=details)

@@ -40,7 +40,7 @@ class _Delta(Struct, frozen=True, gc=False):
     container: Container | None = None
 
 
-class _Started(Struct, frozen=True, gc=False):
+class _StartedMessage(Struct, frozen=True, gc=False):
     usage: UsageSaid | None = None
 
 
@@ -49,7 +49,7 @@ class _Event(Struct, frozen=True, gc=False):
     index: int = 0
     delta: _Delta | None = None
     content_block: Raw = NULL
-    message: _Started | None = None
+    message: _StartedMessage | None = None
     usage: UsageSaid | None = None
     error: Raw = NULL
 
@@ -176,7 +176,7 @@ class Reader(JsonStream):
                 if event.error != NULL:
                     raise envelope_error(bytes(event.error))
 
-    def _start(self, message: _Started | None) -> None:
+    def _start(self, message: _StartedMessage | None) -> None:
         # What follows would be laid over the blocks of the first message: a proxy has mixed two answers, or begun again.
         if self._started:
             raise UpstreamBroken("the model's stream began a second message inside the first", retryable=True)

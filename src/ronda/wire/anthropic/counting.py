@@ -46,14 +46,14 @@ def estimate(turns: Iterable[Turn], tools: Iterable[ToolSpec]) -> int:
                     if type(part) is Text:
                         size += _bytes(part.text)
                     else:
-                        more += _attached(part)
+                        more += _attachment_tokens(part)
             case AssistantTurn(parts=said):
                 for one in said:
                     size += _bytes(one.name + one.arguments if isinstance(one, ToolCall) else one.text)
             case ToolTurn(results=results):
                 for result in results:
                     size += _bytes(result.content)
-                    more += sum(map(_attached, result.attachments))
+                    more += sum(map(_attachment_tokens, result.attachments))
     for tool in tools:
         more += A_TOOL
         size += _bytes(tool.name) + _bytes(tool.description) + len(bytes(tool.parameters))
@@ -64,7 +64,7 @@ def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def _attached(part: Attachment | Text) -> int:
+def _attachment_tokens(part: Attachment | Text) -> int:
     match part:
         case Image():
             return AN_IMAGE

@@ -14,7 +14,7 @@ from ronda.wire.mcp_servers import EVERY, NO_TOOL, NamedServer, ToolFilter, chec
 MAX_SERVERS: Final = 20  # Anthropic's own limit
 
 
-class _Wanted(Struct, frozen=True):
+class _ToolWish(Struct, frozen=True):
     enabled: bool | None = None
     defer_loading: bool | None = None
 
@@ -22,18 +22,20 @@ class _Wanted(Struct, frozen=True):
 class Toolset(Struct, frozen=True):
     type: str = "mcp_toolset"
     mcp_server_name: str | None = None
-    default_config: _Wanted | None = None
-    configs: dict[str, _Wanted] | None = None
+    default_config: _ToolWish | None = None
+    configs: dict[str, _ToolWish] | None = None
     tools: list[str] | None = None
 
     def narrowed(self, server: NamedServer) -> NamedServer:
-        default, configs = self.default_config or _Wanted(), self.configs or {}
+        default, configs = self.default_config or _ToolWish(), self.configs or {}
         enabled = {name: config.enabled for name, config in configs.items()}
         deferred = {name: config.defer_loading for name, config in configs.items()}
         return _with(
             server,
-            _chosen(enabled, is_default=default.enabled is not False) if self.tools is None else _names(self.tools),
-            _chosen(deferred, is_default=default.defer_loading is True),
+            _choose_tools(enabled, is_default=default.enabled is not False)
+            if self.tools is None
+            else _names(self.tools),
+            _choose_tools(deferred, is_default=default.defer_loading is True),
         )
 
 
@@ -54,7 +56,7 @@ def _names(names: Sequence[str]) -> ToolFilter:
     return ToolFilter(tuple(names))
 
 
-def _chosen(wishes: Mapping[str, bool | None], *, is_default: bool) -> ToolFilter:
+def _choose_tools(wishes: Mapping[str, bool | None], *, is_default: bool) -> ToolFilter:
     """Those that are wished for one by one, or all but those that are not."""
     if is_default:
         return ToolFilter(but=tuple([name for name, wish in wishes.items() if wish is False]))

@@ -208,7 +208,7 @@ def _thinking(model: Model, request: ModelRequest, facts: MessageFacts) -> dict[
     return {"type": "enabled", "budget_tokens": budget}
 
 
-class _Typed(Struct, frozen=True):
+class _TypedObject(Struct, frozen=True):
     type: str | None = None
     budget_tokens: int | None = None
 
@@ -217,13 +217,13 @@ def _type_of(thinking: dict[str, Any] | Raw) -> str | None:
     return _read(thinking).type
 
 
-def _read(thinking: dict[str, Any] | Raw) -> _Typed:
+def _read(thinking: dict[str, Any] | Raw) -> _TypedObject:
     if isinstance(thinking, dict):
-        return msgspec.convert(thinking, _Typed)
+        return msgspec.convert(thinking, _TypedObject)
     try:
-        return msgspec.json.decode(thinking, type=_Typed)
+        return msgspec.json.decode(thinking, type=_TypedObject)
     except UNREADABLE:
-        return _Typed()
+        return _TypedObject()
 
 
 def _limit(options: Options) -> int | None:

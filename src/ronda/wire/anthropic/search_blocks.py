@@ -34,7 +34,7 @@ def result_block(id: str, call: WebCall, result: ToolResult) -> dict[str, Raw]:
         content = {"type": f"{kind}_error", "error_code": call.error_code}
     elif call.query is not None:
         texts = texts_of(result)
-        content = [_found(source, text) for source, text in zip(call.results, texts, strict=False)]
+        content = [_result_block(source, text) for source, text in zip(call.results, texts, strict=False)]
     else:
         content = _page(call, "".join(texts_of(result)))
     return to_raws({"type": kind, "tool_use_id": id, "content": content})
@@ -44,7 +44,7 @@ def _name(call: WebCall) -> str:
     return "web_fetch" if call.query is None else "web_search"
 
 
-def _found(source: Source, text: str) -> dict[str, Any]:
+def _result_block(source: Source, text: str) -> dict[str, Any]:
     return {
         "type": "web_search_result",
         "url": source.url,
@@ -96,7 +96,7 @@ def _location(source: Source) -> dict[str, Any]:
 # ---- on the way back --------------------------------------------------------------------------------------------------
 
 
-class _Cited(Struct):
+class _CitedBlock(Struct):
     encrypted_index: str = ""
     type: str = ""
     url: str | None = None
@@ -106,7 +106,7 @@ class _Cited(Struct):
         return is_ronda_id(self.encrypted_index) or (self.type == _IN_DOCUMENT and self.url is not None)
 
 
-_decode_cited = msgspec.json.Decoder(list[_Cited] | None).decode
+_decode_cited = msgspec.json.Decoder(list[_CitedBlock] | None).decode
 
 
 def without_ours(members: dict[str, Raw]) -> dict[str, Raw] | None:

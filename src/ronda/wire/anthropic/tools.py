@@ -20,7 +20,7 @@ from ronda.wire.json import UNREADABLE
 _HOSTED: Final = re.compile(r"\w+_20\d{6}|mcp_toolset")  # web_search_20250305
 
 
-class _Declared(Struct, frozen=True):
+class _DeclaredTool(Struct, frozen=True):
     type: str | None = None
     input_schema: Raw = NULL
     function: Raw = NULL
@@ -32,7 +32,7 @@ def is_ours(tool: ToolSpec) -> bool:
     if tool.native == NULL or tool.native_api not in ("", API):
         return False
     try:
-        decoded = msgspec.json.decode(tool.native, type=_Declared)
+        decoded = msgspec.json.decode(tool.native, type=_DeclaredTool)
     except UNREADABLE:
         return False
     if decoded.function != NULL or decoded.parameters != NULL:

@@ -36,14 +36,14 @@ _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 _ATTACHED: Final = encode(text_block("Attached by the tools above:"))
 
 
-class _Kept(Struct, frozen=True):
+class _StoredMessage(Struct, frozen=True):
     """What `Native` holds where content alone is not enough to go on."""
 
     content: Raw
     container: str | None = None
 
 
-class _Typed(Struct, frozen=True):
+class _TypedBlock(Struct, frozen=True):
     type: str = ""
 
 
@@ -51,17 +51,17 @@ def is_ours(native: Native | None) -> TypeGuard[Native]:
     return native is not None and native.api == API
 
 
-def own_message(native: Native) -> _Kept:
+def own_message(native: Native) -> _StoredMessage:
     if bytes(native.payload)[:1] == b"{":
-        return msgspec.json.decode(native.payload, type=_Kept)
-    return _Kept(native.payload)
+        return msgspec.json.decode(native.payload, type=_StoredMessage)
+    return _StoredMessage(native.payload)
 
 
 def begins_with_thought(turn: AssistantTurn) -> bool:
     if not is_ours(turn.native) or b"thinking" not in (content := bytes(own_message(turn.native).content)):
         return False
     try:
-        blocks = msgspec.json.decode(content, type=list[_Typed])
+        blocks = msgspec.json.decode(content, type=list[_TypedBlock])
     except UNREADABLE:
         return False
     return bool(blocks) and blocks[0].type in _THINKING
@@ -190,7 +190,7 @@ def taken_back(content: Raw, version: str, advised: bool, changes: Changes) -> R
     if text[:1] == b'"' or not any(mark in text for mark in _MARKS):
         return content
     blocks = _decode_blocks(content)
-    fit = [block for block in blocks if not _refused(block, version, advised, changes)]
+    fit = [block for block in blocks if not _is_refused(block, version, advised, changes)]
     return Raw(encode(fit)) if len(fit) < len(blocks) else content
 
 
@@ -198,7 +198,7 @@ def taken_back(content: Raw, version: str, advised: bool, changes: Changes) -> R
 _MARKS: Final = (b'"thinking"', b'"document"', b"advisor")
 
 
-def _refused(block: dict[str, Raw], version: str, advised: bool, changes: Changes) -> bool:
+def _is_refused(block: dict[str, Raw], version: str, advised: bool, changes: Changes) -> bool:
     match _kind(block):
         case "thinking" if bytes(block.get("signature", b"null")) in (b"null", b'""'):
             changes.tell(

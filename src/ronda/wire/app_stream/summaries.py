@@ -20,9 +20,9 @@ def input_of(name: str, arguments: Mapping[str, Any], path: str) -> dict[str, An
         case "edit_file":
             return {"path": _text(arguments.get("path")) or path, "edits": _edits(arguments)}
         case "generate_images":
-            return _listed(arguments, "prompts")
+            return _list_summary(arguments, "prompts")
         case "remove_background":
-            return _listed(arguments, "image_urls")
+            return _list_summary(arguments, "image_urls")
         case "edit_image":
             urls = _texts(arguments.get("image_urls") or arguments.get("images"))
             return {
@@ -32,9 +32,9 @@ def input_of(name: str, arguments: Mapping[str, Any], path: str) -> dict[str, An
                 "aspect_ratio": _text(arguments.get("aspect_ratio")) or "match_input_image",
             }
         case "extract_assets":
-            return _listed(arguments, "asset_descriptions", "descriptions")
+            return _list_summary(arguments, "asset_descriptions", "descriptions")
         case "save_assets":
-            return _listed(arguments, "asset_ids")
+            return _list_summary(arguments, "asset_ids")
         case "retrieve_option":
             return {"option_number": arguments.get("option_number"), "index": arguments.get("index")}
         case _:
@@ -64,7 +64,7 @@ def _edits(arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _listed(arguments: Mapping[str, Any], name: str, other: str = "") -> dict[str, Any]:
+def _list_summary(arguments: Mapping[str, Any], name: str, other: str = "") -> dict[str, Any]:
     texts = _texts(arguments.get(name) or arguments.get(other))
     return {"count": len(texts), name: texts}
 

@@ -68,7 +68,7 @@ def envelope_error(raw: bytes, status: int | None = None, retry_after: float | N
         status = error.code if known else _STATUS.get(error.status or "")
     if retry_after is None:
         retry_after = _delay(error.details or [])
-    return errors.refused(error.message or error.status or "", status, retry_after)
+    return errors.upstream_refusal(error.message or error.status or "", status, retry_after)
 
 
 def _delay(details: list[Raw]) -> float | None:

@@ -94,11 +94,11 @@ def _members(raw: Raw | None) -> dict[str, Any]:
 def _write_format(format: ResponseFormat) -> dict[str, Any]:
     config: dict[str, Any] = {"responseMimeType": "application/json"}
     if format.type == "json_schema" and format.schema != NULL:
-        config["responseJsonSchema"] = _lowered(bytes(format.schema))
+        config["responseJsonSchema"] = _lower_format(bytes(format.schema))
     return config
 
 
-def _lowered(raw: bytes) -> dict[str, Any]:
+def _lower_format(raw: bytes) -> dict[str, Any]:
     """An answer need not be an object, as arguments must: another thing is lowered inside of one."""
     schema = msgspec.json.decode(raw)
     if not isinstance(schema, dict) or schema.get("type") == "object":

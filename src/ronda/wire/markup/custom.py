@@ -56,17 +56,17 @@ def lark_of(custom: Custom) -> str:
         return _HEADER.sub("", value)
     try:
         first, *others = (msgspec.json.decode(value) if isinstance(value, str) else value)["grammars"]
-        text = _HEADER.sub("", first["lark_grammar"]) if first.get("lark_grammar") else f"start: {_nested(first)}"
+        text = _HEADER.sub("", first["lark_grammar"]) if first.get("lark_grammar") else f"start: {_nested_rules(first)}"
         rules = []
         for n, other in enumerate(others):
             text = re.sub(rf"@{re.escape(other['name'])}(?![\w-])", f"grammar_{n}", text)
-            rules.append(f"grammar_{n}: {_nested(other)}")
+            rules.append(f"grammar_{n}: {_nested_rules(other)}")
     except (KeyError, TypeError, ValueError, AttributeError):
         raise BadRequest("`grammar.value` is not a grammar of llguidance: {grammars: […]}", param="grammar") from None
     return "\n".join([text.rstrip(), *rules])
 
 
-def _nested(grammar: dict[str, Any]) -> str:
+def _nested_rules(grammar: dict[str, Any]) -> str:
     if grammar.get("lark_grammar"):
         return f"%lark {{\n{_HEADER.sub('', grammar['lark_grammar'])}\n}}"
     return f"%json {msgspec.json.encode(grammar['json_schema']).decode()}"

@@ -53,17 +53,18 @@ def tags(lark: Lark, shape: Shape) -> str:
 
     def write(one: Object) -> str:
         members = [
-            (f"{literal(f'{PARAMETER}{name}>')} {_tagged(lark, value)}", need) for name, value, need in _properties(one)
+            (f"{literal(f'{PARAMETER}{name}>')} {_tag_value(lark, value)}", need)
+            for name, value, need in _properties(one)
         ]
         if members or not one.patterns:
             return lark.members(members, "")
-        tag = lark.rule(f'{literal(PARAMETER)} {lark.terminal(_KEY)} ">" {_tagged(lark, one.patterns[0][1])}')
+        tag = lark.rule(f'{literal(PARAMETER)} {lark.terminal(_KEY)} ">" {_tag_value(lark, one.patterns[0][1])}')
         return f"{tag}{{0,{_limit(one.most)}}}"
 
     return _each_object(shape, write)
 
 
-def _tagged(lark: Lark, value: Shape) -> str:
+def _tag_value(lark: Lark, value: Shape) -> str:
     end = f"\n{END_PARAMETER}\n"
     if isinstance(value, Values) and all(isinstance(decode(text), str) for text in value.texts):
         return alternatives(literal(f"\n{decode(text)}{end}") for text in value.texts)

@@ -41,50 +41,50 @@ def seconds_of(on_disconnect: Disconnect | None, background: bool | None) -> flo
     return math.inf if background else seconds_without_client(on_disconnect or "cancel") or 0.0
 
 
-class _Known(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class _KnownObject(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     pass
 
 
-class Prediction(_Known, frozen=True, omit_defaults=False):
+class Prediction(_KnownObject, frozen=True, omit_defaults=False):
     type: Literal["content"] = "content"
     content: str | None = ""
 
 
-class JsonSchema(_Known, frozen=True):
+class JsonSchema(_KnownObject, frozen=True):
     name: str
     schema: Raw
     description: str | None = None
     strict: bool | None = None
 
 
-class Format(_Known, frozen=True):
+class Format(_KnownObject, frozen=True):
     type: Literal["text", "json_object", "json_schema"] | None = None
     json_schema: JsonSchema | None = None
 
 
-class FunctionName(_Known, frozen=True):
+class FunctionName(_KnownObject, frozen=True):
     name: str
 
 
-class NamedChoice(_Known, frozen=True):
+class NamedChoice(_KnownObject, frozen=True):
     function: FunctionName
     type: Literal["function"] | None = "function"
 
 
-class Moderation(_Known, frozen=True):
+class Moderation(_KnownObject, frozen=True):
     model_name: str | None = None
     custom_category_thresholds: dict[str, Any] | None = None
     ignore_other_categories: bool | None = None
     action: Literal["none", "block"] | None = None
 
 
-class Guardrail(_Known, frozen=True):
+class Guardrail(_KnownObject, frozen=True):
     block_on_error: bool | None = False
     moderation_llm_v1: Moderation | None = None
     moderation_llm_v2: Moderation | None = None
 
 
-class CompletionArgs(_Known, frozen=True):
+class CompletionArgs(_KnownObject, frozen=True):
     """How an agent samples. A choice is a word here: the agent's tools may change without it."""
 
     stop: str | list[str] | None = None
@@ -103,37 +103,37 @@ class CompletionArgs(_Known, frozen=True):
 # ---- tools ------------------------------------------------------------------------------------------------------------
 
 
-class Function(_Known, frozen=True):
+class Function(_KnownObject, frozen=True):
     name: str
     parameters: Raw
     description: str | None = None
     strict: bool | None = None
 
 
-class FunctionTool(_Known, frozen=True):
+class FunctionTool(_KnownObject, frozen=True):
     function: Function
     type: Literal["function"] | None = "function"
 
 
-class ToolConfiguration(_Known, frozen=True):
+class ToolConfiguration(_KnownObject, frozen=True):
     include: list[str] | None = None
     exclude: list[str] | None = None
     requires_confirmation: list[str] | None = None
     skip_confirmation: list[str] | None = None
 
 
-class Connector(_Known, frozen=True):
+class Connector(_KnownObject, frozen=True):
     connector_id: Annotated[str, Meta(min_length=1, max_length=MAX_LABEL)]
     type: Literal["connector"] | None = "connector"
     authorization: dict[str, Any] | None = None
     tool_configuration: ToolConfiguration | None = None
 
 
-class _Typed(Struct, frozen=True):
+class _TypedTool(Struct, frozen=True):
     type: str | None = None
 
 
-class _Configured(Struct, frozen=True):
+class _ConfiguredTool(Struct, frozen=True):
     """A tool that Mistral runs itself, as far as it says who has to confirm its calls."""
 
     tool_configuration: ToolConfiguration | None = None
@@ -187,11 +187,11 @@ def _known_tool(raw: bytes) -> ToolSpec | None:
 
 
 def _read_tool(raw: Raw, loc: Loc) -> ToolSpec | Need:
-    kind = read_value(raw, _Typed, loc).type or "function"
+    kind = read_value(raw, _TypedTool, loc).type or "function"
     if kind == "connector":
         return _connector(raw, loc)
     if kind in HOSTED:
-        return _with_confirmation(_need(kind, (*loc, "type")), read_value(raw, _Configured, loc))
+        return _with_confirmation(_need(kind, (*loc, "type")), read_value(raw, _ConfiguredTool, loc))
     if kind != "function":
         expected = quote_names(TOOLS)
         refuse("union_tag_invalid", (*loc, "type"), f"Input should be one of {expected}", kind)
@@ -209,7 +209,7 @@ def _need(kind: str, loc: Loc) -> Need:
     return structs.replace(found, details=[problem("unavailable", loc, found.refusal, encode(kind))])
 
 
-def _with_confirmation(need: Need, tool: _Configured) -> Need:
+def _with_confirmation(need: Need, tool: _ConfiguredTool) -> Need:
     """Its calls, or those of some of the tools that do it here, wait for a person: by Mistral's name or by ours."""
     wanted = tool.tool_configuration
     names = () if wanted is None else tuple(wanted.requires_confirmation or ())
@@ -246,8 +246,8 @@ def stored_tools(raws: Sequence[Raw] | None, loc: Loc) -> DeclaredTools:
     return DeclaredTools(tuple(specs), tuple(needs))
 
 
-_decode_type = decoder(_Typed).decode
-_decode_configured = decoder(_Configured).decode
+_decode_type = decoder(_TypedTool).decode
+_decode_configured = decoder(_ConfiguredTool).decode
 _decode_tool = decoder(FunctionTool).decode
 _decode_schema = decoder(dict[str, Any]).decode
 

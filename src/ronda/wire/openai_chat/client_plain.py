@@ -228,14 +228,14 @@ def content_parts(content: str | list[Piece] | None) -> list[AssistantPart]:
     for piece in content:
         if type(piece) is not Piece:
             continue
-        if piece.type == "thinking" and (thought := _thought(piece)):
+        if piece.type == "thinking" and (thought := _thought_text(piece)):
             parts.append(Reasoning(thought))
         elif piece.text:
             parts.append(Text(piece.text))
     return parts
 
 
-def _thought(piece: Piece) -> str:
+def _thought_text(piece: Piece) -> str:
     if type(piece.thinking) is list:
         return "".join([inner.text or "" for inner in piece.thinking])
     return piece.thinking if type(piece.thinking) is str else ""

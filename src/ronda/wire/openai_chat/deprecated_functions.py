@@ -23,7 +23,7 @@ FIELDS: Final = frozenset({"functions", "function_call"})
 _NO_CALLS: Final = Raw(b"[]")
 
 
-class _Named(Struct, frozen=True):
+class _NamedFunction(Struct, frozen=True):
     name: str
 
 
@@ -52,13 +52,13 @@ def read_functions(fields: Mapping[str, Raw]) -> tuple[tuple[ToolSpec, ...], Too
 def _read_choice(fields: Mapping[str, Raw], specs: Mapping[str, ToolSpec]) -> ToolChoice:
     if "function_call" not in fields:
         return ToolChoice()
-    choice: str | _Named = decode_field(fields["function_call"], str | _Named, "function_call")
+    choice: str | _NamedFunction = decode_field(fields["function_call"], str | _NamedFunction, "function_call")
     match choice:
         case "none" | "auto":
             return ToolChoice(choice)
         case str():
             raise bad("function_call", f'is {choice[:60]!r}; it can be "none", "auto" or {{"name": …}}')
-        case _Named(name=name):
+        case _NamedFunction(name=name):
             if name not in specs:
                 raise bad("function_call", f"names {name[:80]!r}, which is not among the 'functions'")
             return ToolChoice("required", (name,), named=True)

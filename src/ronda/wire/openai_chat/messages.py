@@ -100,12 +100,12 @@ class _KnownMessage(_Message, frozen=True, forbid_unknown_fields=True):
 # And with what is understood although few write it.
 
 
-class _Thought(Struct, frozen=True):
+class _ThoughtPart(Struct, frozen=True):
     text: str | None = None
 
 
 class _AnyPart(Part, frozen=True):
-    thinking: str | list[_Thought] | None = None  # Mistral's
+    thinking: str | list[_ThoughtPart] | None = None  # Mistral's
 
 
 class _AnyMessage(_Message, frozen=True):
@@ -250,7 +250,7 @@ def _said_parts(content: str | Sequence[Part], path: str) -> list[AssistantPart]
         if part.type not in MISTRALS:
             parts.append(_PARTS.assistant_part(part, f"{path}[{at}]"))
         elif isinstance(part, _AnyPart) and part.thinking:
-            pieces = [_Thought(part.thinking)] if isinstance(part.thinking, str) else part.thinking
+            pieces = [_ThoughtPart(part.thinking)] if isinstance(part.thinking, str) else part.thinking
             parts.append(Reasoning("".join([piece.text or "" for piece in pieces])))
     return [part for part in parts if part is not None]
 

@@ -102,14 +102,14 @@ def answer_of(answer: str, id: str, result: ToolResult) -> dict[str, Any]:
 # ---- what a request may offer -----------------------------------------------------------------------------------------
 
 
-class _Declared(Struct, frozen=True):
+class _DeclaredCall(Struct, frozen=True):
     type: str | None = None
 
 
 def is_waiting(tool: ToolSpec) -> bool:
     """A tool of the client's that this API has a type for."""
     is_native = tool.native != NULL and tool.native_api == API and tool.name in OFFERED
-    return is_native and msgspec.json.decode(tool.native, type=_Declared).type == tool.name
+    return is_native and msgspec.json.decode(tool.native, type=_DeclaredCall).type == tool.name
 
 
 class HostedStandIn(NamedTuple):

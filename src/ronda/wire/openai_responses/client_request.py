@@ -217,11 +217,11 @@ def write_tool(tool: ToolSpec, names: Mapping[str, str]) -> Raw | dict[str, Any]
     # Left out, `strict` means true here, and properties that were optional become required; so it is always said.
     if tool.strict and tool.kind == "caller":  # the caller's own word, which its upstream may judge
         return {**fields, "parameters": tool.parameters, "strict": True}
-    parameters, strict = _fitted(tool)
+    parameters, strict = _fit_parameters(tool)
     return {**fields, "parameters": parameters, "strict": strict}
 
 
-def _fitted(tool: ToolSpec) -> tuple[Raw | dict[str, Any], bool]:
+def _fit_parameters(tool: ToolSpec) -> tuple[Raw | dict[str, Any], bool]:
     """The parameters as this API takes them, and if they can be strict."""
     from ronda.schema.lower import lower_json
     from ronda.schema.lower_rules import OPENAI

@@ -65,7 +65,7 @@ _decode_event = msgspec.json.Decoder(_Event).decode
 _ENDS = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
 
 
-class _Shown:
+class _ShownItem:
     """What was shown of an item so far."""
 
     __slots__ = ("arguments", "call", "id", "name", "part", "raw_thoughts", "refused", "texts", "thought")
@@ -104,7 +104,7 @@ class Reader(JsonStream):
     def __init__(self, names: Mapping[str, str] = NO_NAMES) -> None:
         super().__init__()
         self._names = names
-        self._items: dict[int, _Shown] = {}
+        self._items: dict[int, _ShownItem] = {}
         self._keys: dict[str, int] = {}  # item id → where it is in the output
         self._done: dict[int, Raw] = {}
         self._calls = 0
@@ -181,30 +181,30 @@ class Reader(JsonStream):
             self._keys.setdefault(known, at)
         return at
 
-    def _at(self, event: _Event, id: str | None = None) -> _Shown:
+    def _at(self, event: _Event, id: str | None = None) -> _ShownItem:
         shown = self._items.get(event.output_index) if event.output_index is not None else None
         return shown if shown is not None else self._shown(self._index(event, id))
 
-    def _shown(self, at: int) -> _Shown:
+    def _shown(self, at: int) -> _ShownItem:
         shown = self._items.get(at)
         if shown is None:
-            shown = self._items[at] = _Shown()
+            shown = self._items[at] = _ShownItem()
         return shown
 
     # ---- showing -----------------------------------------------------------------------------------------------------
 
-    def _know(self, shown: _Shown, item: Item) -> None:
+    def _know(self, shown: _ShownItem, item: Item) -> None:
         shown.id = item.call_id or shown.id
         shown.name = self._names.get(item.name or "", item.name or "") or shown.name
 
-    def _grown(self, shown: _Shown, more: str) -> CallDelta:
+    def _grown(self, shown: _ShownItem, more: str) -> CallDelta:
         if shown.call is None:
             shown.call, self._calls = self._calls, self._calls + 1
         if more:
             shown.arguments.append(more)
         return CallDelta(shown.call, shown.id, shown.name, more)
 
-    def _think(self, shown: _Shown, part: tuple[str, int], text: str, out: list[Preview]) -> None:
+    def _think(self, shown: _ShownItem, part: tuple[str, int], text: str, out: list[Preview]) -> None:
         if not text:
             return
         if shown.part != part and self._thought:

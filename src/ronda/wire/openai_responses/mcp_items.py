@@ -32,7 +32,9 @@ def write_listing(
 ) -> bytes:
     """What a server has, as far as the request wants it."""
     head: dict[str, Any] = {"type": "mcp_list_tools", "id": id.decode(), "server_label": label}
-    tools = [_listed(spec, spec.origin) for spec in specs if spec.origin is not None and spec.origin.server == label]
+    tools = [
+        _tool_entry(spec, spec.origin) for spec in specs if spec.origin is not None and spec.origin.server == label
+    ]
     item = in_one_line(encode({**head, "tools": tools, "error": error}))
     if frames.writing:
         place = b'"item_id":"%b","output_index":%d' % (id, index)
@@ -44,7 +46,7 @@ def write_listing(
     return item
 
 
-def _listed(spec: ToolSpec, origin: Origin) -> dict[str, Any]:
+def _tool_entry(spec: ToolSpec, origin: Origin) -> dict[str, Any]:
     about = {"name": origin.tool, "description": spec.description or None, "annotations": None}
     return {**about, "input_schema": spec.parameters}
 

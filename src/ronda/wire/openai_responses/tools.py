@@ -316,7 +316,7 @@ def read_choice(raw: Raw, waiting_tools: Collection[str] = ()) -> ToolChoice:
     choice = decode_choice(raw)
     if isinstance(choice, ToolChoice):
         return choice
-    name_of = partial(_chosen, waiting_tools=waiting_tools)
+    name_of = partial(_chosen_name, waiting_tools=waiting_tools)
     if choice.type in ("function", "custom", *client_calls.OFFERED, *HOSTED):
         return ToolChoice("required", (name_of(choice),), named=True)
     if choice.type == "allowed_tools":
@@ -324,7 +324,7 @@ def read_choice(raw: Raw, waiting_tools: Collection[str] = ()) -> ToolChoice:
     raise bad("tool_choice.type", f'is {choice.type[:60]!r}; it can be "function" or "allowed_tools"')
 
 
-def _chosen(tool: NamedTool, waiting_tools: Collection[str] = ()) -> str:
+def _chosen_name(tool: NamedTool, waiting_tools: Collection[str] = ()) -> str:
     named = tool.function or tool
     if (
         tool.type is not None
