@@ -139,8 +139,8 @@ class AssistantTurn(Struct, frozen=True, gc=False, tag="assistant", omit_default
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         parts = self.parts
-        if len(parts) == 1 and type(parts[0]) is Text:  # nearly all answers that end a run
-            return ()
+        if len(parts) == 1:  # nearly always: a text, or a call
+            return (only,) if type(only := parts[0]) is ToolCall else ()
         return tuple([part for part in parts if type(part) is ToolCall])
 
 

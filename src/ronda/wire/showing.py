@@ -188,7 +188,9 @@ class Showing:
         pieces = self._live_calls().rest(turn) if self._announces else ()
         previews = self._previews.close_turn(calls) if self._previews is not None else ()
         denied = self._deny_by_policy(turn, event.at) if self._may_deny else ()
-        return TurnClosed(turn, event.at, self._unseen(turn, event.logprobs), pieces, previews, denied)
+        is_bare = len(calls) == len(turn.parts) and event.logprobs == NULL  # nothing but calls, as most that make some
+        unseen = () if is_bare else self._unseen(turn, event.logprobs)
+        return TurnClosed(turn, event.at, unseen, pieces, previews, denied)
 
     def _deny_by_policy(self, turn: AssistantTurn, at: float) -> list[ToolEnded]:
         """Calls that are answered at once, since they are not permitted. Of a turn that runs nothing at all, none."""
