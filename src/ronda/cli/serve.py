@@ -157,7 +157,9 @@ def http_settings(server: Server, mcp_port: int | None = None) -> uvicorn.Config
         timeout_graceful_shutdown=CONNECTION_SECONDS,
         server_header=False,
         date_header=False,
-        ws=partial(_open_socket, stall_seconds=config.stall_seconds),  # type: ignore[arg-type]  # as above
+        ws=partial(  # type: ignore[arg-type]  # as above
+            _open_socket, stall_seconds=config.stall_seconds, memory=server.body_memory
+        ),
         ws_max_size=config.max_body,
         ws_per_message_deflate=False,  # a few bytes could unpack to all that is allowed, in one go
         proxy_headers=False,

@@ -23,6 +23,7 @@ from ronda.journal.memory import MemoryJournal
 from ronda.providers.script import Line, ScriptedModel, says
 from ronda.server.app import Server, create_app
 from ronda.server.config import ServerConfig
+from ronda.server.http.body_memory import UNBOUNDED, BodyMemory
 from ronda.server.http.protocol import MAX_HEAD, BoundedProtocol
 from ronda.server.http.sockets import BoundedSockets
 
@@ -100,13 +101,16 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def running(*lines: Line, model: ScriptedModel | None = None, **limits: float) -> AsyncIterator[Running]:
+async def running(
+    *lines: Line, model: ScriptedModel | None = None, memory: BodyMemory = UNBOUNDED, **limits: float
+) -> AsyncIterator[Running]:
     server = Server(ServerConfig(model="script:test"), MemoryJournal(), provider=model or ScriptedModel(*lines))
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     up, looked = asyncio.Event(), asyncio.Event()
     protocol: Any = partial(BoundedProtocol, **limits)
-    settings = uvicorn.Config(create_app(server), http=protocol, ws=BoundedSockets, log_level="critical")
+    sockets: Any = partial(BoundedSockets, memory=memory)
+    settings = uvicorn.Config(create_app(server), http=protocol, ws=sockets, log_level="critical")
     process = LookedAt(looked, settings, up=up.set, before_end=server.runs.stop)
     task = asyncio.create_task(process.serve([listener]))
     try:
@@ -255,6 +259,86 @@ async def test_pings_whose_answers_nobody_takes_are_not_answered_without_end() -
                 await connection.writer.drain()
 
         assert [one.transport.get_write_buffer_size() < 1_000_000 for one in server.connections] == [True]
+
+
+def frame(payload: bytes) -> bytes:
+    """A whole message of a client's, masked with nothing."""
+    return b"\x81\xff" + len(payload).to_bytes(8) + bytes(4) + payload
+
+
+class WatchedMemory(BodyMemory):
+    """Tells when a large message is there in great part, and when nothing is any more."""
+
+    def __init__(self) -> None:
+        super().__init__(1024 * 1024)
+        self.is_used = asyncio.Event()
+        self.is_free = asyncio.Event()
+
+    def grow(self, size: int, new: int) -> int:
+        counted = super().grow(size, new)
+        if self.used > 600_000:
+            self.is_used.set()
+        return counted
+
+    def release(self, size: int) -> None:
+        super().release(size)
+        if not self.used:
+            self.is_free.set()
+
+
+async def opened(connection: Connection) -> None:
+    await connection.send(SOCKET + b"\r\n")
+    assert b" 101 " in await connection.reader.readuntil(b"\r\n\r\n")
+
+
+async def until(connection: Connection, text: bytes) -> bytes:
+    said = b""
+    while text not in said:
+        data = await connection.reader.read(65536)
+        assert data, said[-200:]
+        said += data
+    return said
+
+
+REQUEST = json.dumps({"type": "response.create", "model": "default", "input": "x" * 700_000}).encode()
+
+
+async def test_large_messages_of_websockets_share_the_memory_of_all_requests() -> None:
+    memory = WatchedMemory()
+    async with running(says("first"), memory=memory) as server, server.connected() as first, soon():
+        await opened(first)
+        await first.send(frame(REQUEST)[:-1])
+        await memory.is_used.wait()
+        async with server.connected() as second:
+            await opened(second)
+            await second.send(frame(REQUEST)[:500_000])
+            refused = await second.read()
+        memory.is_free.clear()
+        await first.send(REQUEST[-1:])
+        assert b"first" in await until(first, b"response.completed")
+        await memory.is_free.wait()
+
+    assert refused == b"" or b"\x03\xf5the server reads too many large messages" in refused  # 1013: try again later
+    assert memory.used == 0
+
+
+async def test_pings_count_for_nothing() -> None:
+    request = json.dumps({"type": "response.create", "model": "default", "input": "x"}).encode()
+    async with running(says("first"), memory=BodyMemory(0)) as server, server.connected() as client, soon():
+        await opened(client)
+        await client.send(*[b"\x89\x80\0\0\0\0" * 1000] * 60, frame(request))
+        assert b"first" in await until(client, b"response.completed")
+
+
+async def test_a_client_that_speaks_before_it_is_let_in_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
+    """It is gone, or was let in meanwhile."""
+    async with running() as server, server.connected() as connection:
+        await connection.send(SOCKET + b"\r\n", frame(REQUEST)[:-1])
+        with contextlib.suppress(ConnectionError):
+            async with soon():
+                await connection.reader.read(1)
+
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize(("times", "later"), [(2, b""), (1, SOCKET + b"\r\n")], ids=["another request", "a WebSocket"])
