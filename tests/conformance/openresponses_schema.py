@@ -24,7 +24,8 @@ from ronda.core.parts import AssistantTurn, Reasoning, Refusal, Text, ToolCall, 
 from ronda.core.plan import Plan, ToolSpec
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, UpstreamError
-from ronda.wire.openai_responses.client import Reader, read_plain
+from ronda.wire.openai_responses.client_answer import read_plain
+from ronda.wire.openai_responses.client_stream import Reader
 from ronda.wire.openai_responses.resource import StoredOptions
 from ronda.wire.openai_responses.server_answer import ResponseAnswer
 from ronda.wire.openai_responses.server_request import read_request

@@ -134,7 +134,7 @@ def _reader(prompty: Prompty) -> _Reader:
     provider = provider_of(prompty.model)
     api = prompty.model.api_type if prompty.model is not None else "chat"
     if api == "responses" and speaks_openai(provider):
-        from ronda.wire.openai_responses.client import Reader as Responses
+        from ronda.wire.openai_responses.client_stream import Reader as Responses
 
         return Responses({})
     match provider:

@@ -43,7 +43,7 @@ def request_of(
 def _write_turns(upstream: Upstream, request: ModelRequest) -> bytes:
     match upstream.kind:
         case "openai":
-            from ronda.wire.openai_responses.client import write_request as write_response
+            from ronda.wire.openai_responses.client_request import write_request as write_response
 
             return write_response(upstream.model, request)
         case "anthropic":

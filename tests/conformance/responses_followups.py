@@ -29,7 +29,7 @@ from tests.conformance.responses_answers import read, sent_back
 from ronda.core.parts import SystemTurn, Turn
 from ronda.core.plan import AUTO, NO_OPTIONS
 from ronda.core.request import ModelRequest
-from ronda.wire.openai_responses.client import Body
+from ronda.wire.openai_responses.client_request import Body
 
 WORDS = ("message", "function_call", "custom_tool_call")
 

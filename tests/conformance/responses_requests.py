@@ -45,7 +45,7 @@ from ronda.core.plan import AUTO, NO_OPTIONS, Options, ResponseFormat, ToolChoic
 from ronda.core.request import ModelRequest
 from ronda.core.transcript import repair
 from ronda.errors import BadRequest
-from ronda.wire.openai_responses.client import Body
+from ronda.wire.openai_responses.client_request import Body
 
 RANDOM = 1500
 KNOWN = {

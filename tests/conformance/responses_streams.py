@@ -20,7 +20,8 @@ from tests.conformance.streams import Found, check_streams
 
 from ronda.core.events import ModelFinished, Preview
 from ronda.errors import UpstreamBroken, UpstreamError
-from ronda.wire.openai_responses.client import Reader, read_plain
+from ronda.wire.openai_responses.client_answer import read_plain
+from ronda.wire.openai_responses.client_stream import Reader
 
 SMALLEST = 4  # of these every byte is tried …
 EVERY = 40  # … and of every fortieth of the rest

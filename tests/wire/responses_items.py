@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ronda.core.parts import Turn
-from ronda.wire.openai_responses.client import Items
+from ronda.wire.openai_responses.items import Items
 
 Json = Any
 

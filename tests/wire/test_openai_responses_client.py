@@ -16,8 +16,10 @@ from ronda.core.parts import NULL, AssistantTurn, Native, Reasoning, Stop, Text,
 from ronda.core.plan import ToolSpec
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.wire.errors import error_of
+from ronda.wire.openai_chat.names import own_names
 from ronda.wire.openai_responses import API
-from ronda.wire.openai_responses.client import Reader, own_names, read_plain
+from ronda.wire.openai_responses.client_answer import read_plain
+from ronda.wire.openai_responses.client_stream import Reader
 
 
 def frame(event: Json) -> bytes:

@@ -34,7 +34,9 @@ from ronda.core.plan import AUTO, NONE, Options, ResponseFormat, ToolChoice, Too
 from ronda.core.request import ModelRequest
 from ronda.errors import BadRequest
 from ronda.wire.openai_responses import API
-from ronda.wire.openai_responses.client import Body, Items, read_plain, write_request
+from ronda.wire.openai_responses.client_answer import read_plain
+from ronda.wire.openai_responses.client_request import Body, write_request
+from ronda.wire.openai_responses.items import Items
 
 # ---- what goes back ---------------------------------------------------------------------------------------------------
 

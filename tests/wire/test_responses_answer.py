@@ -26,7 +26,8 @@ from ronda.core.plan import AUTO, NONE, Options, Plan, ResponseFormat, ToolChoic
 from ronda.core.run import Run, rebuild
 from ronda.drive import Tool
 from ronda.providers.script import Call, Line, ScriptedModel
-from ronda.wire.openai_responses.client import Reader, read_plain
+from ronda.wire.openai_responses.client_answer import read_plain
+from ronda.wire.openai_responses.client_stream import Reader
 from ronda.wire.openai_responses.input import read_items
 
 

@@ -101,7 +101,7 @@ def _is_responses(provider: str, api: str) -> bool:
 
 def _reader(provider: str, api: str) -> Callable[[bytes], ModelFinished]:
     if _is_responses(provider, api):
-        from ronda.wire.openai_responses.client import read_plain as read_response
+        from ronda.wire.openai_responses.client_answer import read_plain as read_response
 
         return read_response
     if api == "responses":

@@ -14,16 +14,12 @@ from ronda.errors import UpstreamError
 from ronda.providers.http import Http, bearer, endpoint
 from ronda.wire.errors import error_of
 from ronda.wire.input_files import takes_any_file
+from ronda.wire.openai_chat.names import own_names
 from ronda.wire.openai_chat.quirks import quirks_at
-from ronda.wire.openai_responses.client import (
-    Reader,
-    body_of,
-    check_options,
-    is_about_encryption,
-    own_names,
-    read_plain,
-    sends_as_it_is,
-)
+from ronda.wire.openai_responses.client_answer import read_plain
+from ronda.wire.openai_responses.client_request import body_of, check_options, sends_as_it_is
+from ronda.wire.openai_responses.client_stream import Reader
+from ronda.wire.openai_responses.failures import is_about_encryption
 from ronda.wire.projection import Projection
 from ronda.wire.stream import is_event_stream
 

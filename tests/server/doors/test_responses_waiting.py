@@ -20,7 +20,8 @@ from ronda import tool
 from ronda.core.events import CallDelta
 from ronda.core.parts import AssistantTurn, ToolResult, ToolTurn, user
 from ronda.testing import Call, ScriptedModel, calls, says
-from ronda.wire.openai_responses.client import Reader, read_plain
+from ronda.wire.openai_responses.client_answer import read_plain
+from ronda.wire.openai_responses.client_stream import Reader
 from ronda.wire.openai_responses.input import read_items
 
 PATCH: Json = {"operation": {"type": "create_file", "path": "a.txt", "diff": "+hello"}}
