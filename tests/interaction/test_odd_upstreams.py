@@ -69,6 +69,9 @@ STREAMED: dict[str, Act] = {
     ),
     "a stream by the name of text": answers(STREAM, kind="text/plain; charset=utf-8"),
     "a stream by the name of JSON": answers(STREAM, kind="application/json"),
+    "JSON by the name of a stream": answers(
+        json.dumps(message(content=None, tool_calls=[CALL]), indent=2).encode(), kind="text/event-stream"
+    ),
 }
 
 PLAIN: dict[str, Act] = {
@@ -231,3 +234,19 @@ async def test_an_error_without_an_envelope_is_one_in_an_answer_and_in_a_stream(
 
     assert (streamed.text, streamed.end, streamed.error) == ("A half", "error", words)
     assert (whole.status, json.loads(whole.error)["error"]["message"]) == (502, words)
+
+
+@pytest.mark.parametrize("dialect", ["openai-chat", "openai", "anthropic"])
+async def test_an_error_by_the_name_of_a_stream_is_told_in_its_own_words(door: Door, dialect: str) -> None:
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": "no such model"}}
+    if dialect == "openai":
+        del error["type"]
+    body = json.dumps(error, indent=2).encode()
+    async with (
+        Upstream(*[answers(body, kind="text/event-stream")] * 3) as upstream,
+        door.serving(upstream.url, model=f"{dialect}:odd") as served,
+    ):
+        heard = await ask(served, "chat", True)
+
+    assert (heard.status, len(upstream.bodies)) == (400, 1)
+    assert json.loads(heard.error)["error"]["message"] == "the model's server answered 400: no such model"

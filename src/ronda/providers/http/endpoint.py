@@ -23,6 +23,7 @@ from ronda.providers.http.address import Address, without_secrets
 from ronda.providers.http.coding import Inflater, TooLarge, Unreadable, inflater
 from ronda.providers.http.connection import Connection, ConnectionBroken
 from ronda.providers.http.pool import Pool, open_pool, pool_here
+from ronda.wire.json import in_one_line
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -266,10 +267,11 @@ class Answer:
 
     async def stream_into(self, reader: StreamReader, show: Show, room: Wait | None) -> None:
         """Read to the end, one batch of previews per socket read; but not while whoever watches is far behind."""
-        self._connection.expect(self._timeouts.silence)
-        while not reader.broken and (data := await self.next()):
+        data = await self._first()
+        while data:
             if (previews := reader.feed(data)) and show(previews) is False and room is not None:
                 await room()
+            data = b"" if reader.broken else await self.next()
         if previews := reader.close():
             show(previews)
 
@@ -288,6 +290,12 @@ class Answer:
             if not show(reader.feed(data)) and room is not None:
                 await room()
         show(reader.close())
+
+    async def _first(self) -> bytes:
+        """What a stream begins with. JSON by the name of a stream, an error mostly, is one frame of it."""
+        self._connection.expect(self._timeouts.silence)
+        data = await self.next()
+        return b"data: %b\n\n" % in_one_line(data + await self.read()) if data[:1] == b"{" else data
 
     async def _inflated(self, inflate: Inflater, data: bytes) -> bytes:
         while data:

@@ -25,6 +25,7 @@ from ronda.core.events import (
 )
 from ronda.core.parts import NULL
 from ronda.errors import UpstreamBroken
+from ronda.wire.errors import envelope_error, is_error
 from ronda.wire.json import encode
 from ronda.wire.lenient import read_leniently
 from ronda.wire.openai_chat.names import NO_NAMES
@@ -165,6 +166,8 @@ class Reader(JsonStream):
                 self._end(event, out)
             case "error":
                 raise upstream_error(_failure(event))
+            case "" if is_error(event.error):  # an answer that says no, by the name of a stream
+                raise envelope_error(bytes(event.error))
             case _:
                 pass  # what these events say comes again with the item
 
