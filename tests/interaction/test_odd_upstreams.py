@@ -48,6 +48,12 @@ STREAMED: dict[str, Act] = {
         "[DONE]",
     ),
     "an index and an id of another type": streams(chunk(tool_calls=[{**CALL, "index": "0", "id": 17}]), END, "[DONE]"),
+    "a name with a mark of the model's behind it (Ollama, vLLM)": streams(
+        chunk(tool_calls=[{**CALL, "function": {"name": "get_weather<|channel|>analysis", "arguments": ""}}]),
+        chunk(tool_calls=[{"index": 0, "function": {"arguments": ARGUMENTS}}]),
+        END,
+        "[DONE]",
+    ),
     "a call that is null": streams(chunk(tool_calls=[None]), chunk(tool_calls=[CALL]), END, "[DONE]"),
     "a choice that is null": streams({"choices": [None]}, chunk(tool_calls=[CALL]), END, "[DONE]"),
     "choices that are one": streams({"choices": chunk("tool_calls", tool_calls=[CALL])["choices"][0]}, "[DONE]"),
@@ -79,6 +85,9 @@ PLAIN: dict[str, Act] = {
         message("stop", tool_calls=[{"id": 0, "function": {"name": "get_weather", "arguments": {"city": "Lisbon"}}}])
     ),
     "one call, no list": plain(message(content=None, tool_calls=CALL)),
+    "a name with a mark of the model's behind it (Ollama, vLLM)": plain(
+        message(tool_calls=[{**CALL, "function": {**CALL["function"], "name": "get_weather<|channel|>commentary"}}])
+    ),
     "usage that is a text": plain({**message(content=None, tool_calls=[CALL]), "usage": "none"}),
     "an error that is blank": plain({**message(content=None, tool_calls=[CALL]), "error": ""}),
     "a mark of the byte order": answers(b"\xef\xbb\xbf" + json.dumps(message(tool_calls=[CALL])).encode()),

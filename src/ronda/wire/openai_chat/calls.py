@@ -1,8 +1,9 @@
 """Pieces of tool calls → whole tool calls, in a stream where no single key can be trusted.
 
 Seen in the wild: `index` repeated for every call (Ollama), missing, or not starting at 0; `id` blank, late or repeated in
-every piece; a name split over two pieces or repeated in each; two pieces with one index in one chunk. So a piece is matched
-by id first, then by index, then by position; a name that comes again after complete arguments begins a new call.
+every piece; a name split over two pieces or repeated in each, or with a mark of the model's own format behind it; two
+pieces with one index in one chunk. So a piece is matched by id first, then by index, then by position; a name that comes
+again after complete arguments begins a new call.
 """
 
 from __future__ import annotations
@@ -33,6 +34,11 @@ class CallPiece(Struct, frozen=True, gc=False):
     type: str | None = None
     extra_content: Raw = NULL  # Gemini's compatible endpoint: thought signatures
     custom: Raw = NULL
+
+
+def clean_name(name: str) -> str:
+    """Without what servers of gpt-oss leave behind it: `look_up<|channel|>commentary`."""
+    return name.partition("<|")[0] or name if "<|" in name else name
 
 
 class _Record:
@@ -67,7 +73,7 @@ class CallAssembler:
     def add(self, piece: CallPiece) -> CallDelta | None:
         """What can be shown of it: nothing as long as nobody knows what is called."""
         function = piece.function or _NO_FUNCTION
-        name = function.name or ""
+        name = clean_name(function.name or "")
         at = self._find(piece, name)
         record = self.records[at]
         if piece.id and not record.id:

@@ -30,7 +30,7 @@ from ronda.wire.errors import bare_error, envelope_error, is_error
 from ronda.wire.json import UNREADABLE, encode, text_of
 from ronda.wire.lenient import decoder, read_leniently
 from ronda.wire.openai_chat import API
-from ronda.wire.openai_chat.calls import LONG_ID, CallPiece, FunctionPiece
+from ronda.wire.openai_chat.calls import LONG_ID, CallPiece, FunctionPiece, clean_name
 from ronda.wire.openai_chat.names import NO_NAMES
 from ronda.wire.stop_reasons import stop_with
 from ronda.wire.surrogates import mend_surrogates
@@ -193,7 +193,7 @@ def _read_message(raw: Raw, finish_reason: str | None, naming: Naming, choice: i
     for piece in message.tool_calls or ():
         function = piece.function or FunctionPiece()
         odd = odd or piece.extra_content != NULL or piece.custom != NULL
-        read_calls.append(ToolCall(piece.id or "", function.name or "", text_of(function.arguments)))
+        read_calls.append(ToolCall(piece.id or "", clean_name(function.name or ""), text_of(function.arguments)))
     calls = naming.own(read_calls, choice)
     parts += calls
     if message.function_call is not None and message.function_call.name:
