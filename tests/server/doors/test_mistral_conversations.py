@@ -272,6 +272,9 @@ async def test_openais_conversations_are_told_what_this_is(door: Door, asked: Js
     async with door.serving(ScriptedModel()) as served:
         with pytest.raises(openai.BadRequestError) as refused:
             await served.client().conversations.create(**asked)
+        with pytest.raises(openai.BadRequestError) as refused_too:
+            await served.client().conversations.update("conv_1", metadata={"a": "b"})
 
     assert "this address is Mistral's" in str(refused.value)
     assert "previous_response_id" in str(refused.value)
+    assert str(refused_too.value) == str(refused.value)

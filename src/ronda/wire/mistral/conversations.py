@@ -5,7 +5,7 @@ What a conversation is about is kept as JSON, `ConversationBody`. What was said 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from msgspec import Meta, Raw, Struct, structs
 
@@ -164,8 +164,10 @@ def _wish(body: Start | Append | Restart) -> Wish:
     )
 
 
+T = TypeVar("T")
+
 _NOT_OPENAI: Final = (
-    "this address is Mistral's: it starts a conversation with 'agent_id' or 'model' and 'inputs'. OpenAI's conversations are "
+    "this address is Mistral's: a conversation is started with 'agent_id' or 'model', and goes on with 'inputs'. OpenAI's are "
     "not kept here; go on from a response with 'previous_response_id'"
 )
 
@@ -174,12 +176,7 @@ _READ_AGAIN: Final = 256 * 1024
 
 
 def read_start(body: bytes) -> tuple[ConversationBody, Wish]:
-    try:
-        body_fields = read_body(body, Start)
-    except Invalid as error:
-        if _is_openais(body):
-            raise BadRequest(_NOT_OPENAI, code="not_openai_conversations") from error
-        raise
+    body_fields = _read_theirs(body, Start)
     if (body_fields.agent_id is None) == (body_fields.model is None):
         refuse("value_error", BODY, "a conversation is with 'agent_id' or with 'model': give one of them")
     wish = _wish(body_fields)
@@ -207,8 +204,19 @@ def read_start(body: bytes) -> tuple[ConversationBody, Wish]:
     return structs.replace(about, agent_id=body_fields.agent_id, agent_version=body_fields.agent_version), wish
 
 
-def _is_openais(body: bytes) -> bool:
-    """`conversations.create()` of OpenAI's SDK has the same address. It sends items and metadata, or nothing.
+def _read_theirs(body: bytes, kind: type[T]) -> T:
+    """Mistral's body, or a word to whoever takes this for OpenAI's address."""
+    try:
+        return read_body(body, kind)
+    except Invalid as error:
+        if _is_openais(body, may_be_empty=kind is Start):
+            raise BadRequest(_NOT_OPENAI, code="not_openai_conversations") from error
+        raise
+
+
+def _is_openais(body: bytes, *, may_be_empty: bool) -> bool:
+    """`conversations.create()` and `update()` of OpenAI's SDK have the same addresses. They send items and metadata; the first
+    may send nothing.
 
     A large body is not read a second time for the sake of a better message.
     """
@@ -218,11 +226,11 @@ def _is_openais(body: bytes) -> bool:
         fields: dict[str, Raw] = decoder(dict[str, Raw]).decode(body)
     except UNREADABLE:
         return False
-    return fields.keys() <= {"items", "metadata"}
+    return fields.keys() <= {"items", "metadata"} and (may_be_empty or bool(fields))
 
 
 def read_append(body: bytes) -> Wish:
-    body_fields = read_body(body, Append)
+    body_fields = _read_theirs(body, Append)
     if body_fields.tool_confirmations and body_fields.inputs:
         msg = "beside 'tool_confirmations' there can be none: the answer goes on from the calls that are confirmed"
         refuse("value_error", (*BODY, "inputs"), msg)
