@@ -50,6 +50,7 @@ WRONG: dict[str, tuple[Json, str]] = {
     "no input": ({"model": "default"}, "input"),
     "an empty input": ({"input": []}, "input"),
     "a number": ({"input": 5}, "input"),
+    "nothing to do, in the background": ({"input": "go", "generate": False, "background": True}, "generate"),
     "an item of no kind": (say({"type": "nonsense"}), "input[0].type"),
     "an item that is text": (say("hi"), "input[0]"),
     "no role": (say({"type": "message", "content": "x"}), "input[0].role"),

@@ -180,6 +180,8 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         forced=forced_type(choice),
     )
     generates: bool = field(fields, "generate", bool, True)
+    if kept.background and not generates:
+        raise BadRequest("'generate' is false: there is nothing to do in the background", param="generate")
     read_input = _read_input(fields, sealer, may_be_empty=previous is not None or not generates)
     return ResponseRequest(
         model=field(fields, "model", str, "default"),
