@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_TEXT: Final = 'TEXT COLLATE "C" NOT NULL'
+from ronda.store.postgres_tables import TEXT
 
 JOURNAL: Final = (
     (
@@ -23,24 +23,24 @@ JOURNAL: Final = (
         "CREATE TABLE turn (hash BYTEA PRIMARY KEY, before BYTEA REFERENCES turn, body BYTEA NOT NULL)",
         "CREATE INDEX turn_before ON turn (before) WHERE before IS NOT NULL",
         f"""CREATE TABLE run (
-            id BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE, name {_TEXT} PRIMARY KEY, started DOUBLE PRECISION NOT NULL,
+            id BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE, name {TEXT} PRIMARY KEY, started DOUBLE PRECISION NOT NULL,
             ended DOUBLE PRECISION,  -- NULL while unfinished
             state TEXT,              -- a RunState; NULL while it is under way
             writer BIGINT,           -- the process that drives it
             tip BYTEA REFERENCES turn, tools BYTEA REFERENCES value, file BYTEA REFERENCES value,
-            owner {_TEXT}, session {_TEXT}, agent {_TEXT}
+            owner {TEXT}, session {TEXT}, agent {TEXT}
         )""",
         "CREATE INDEX run_open ON run (writer) WHERE ended IS NULL",
         "CREATE INDEX run_started ON run (started)",
         "CREATE INDEX run_tip ON run (tip) WHERE tip IS NOT NULL",
         "CREATE INDEX run_tools ON run (tools) WHERE tools IS NOT NULL",
         "CREATE INDEX run_file ON run (file) WHERE file IS NOT NULL",
-        f"CREATE TABLE event (run {_TEXT}, number INTEGER NOT NULL, body BYTEA NOT NULL, PRIMARY KEY (run, number))",
+        f"CREATE TABLE event (run {TEXT}, number INTEGER NOT NULL, body BYTEA NOT NULL, PRIMARY KEY (run, number))",
         f"""CREATE TABLE preview (
-            run {_TEXT}, fact INTEGER NOT NULL, number INTEGER NOT NULL, body BYTEA NOT NULL,
+            run {TEXT}, fact INTEGER NOT NULL, number INTEGER NOT NULL, body BYTEA NOT NULL,
             PRIMARY KEY (run, fact, number)
         )""",
-        f"CREATE TABLE call (owner {_TEXT}, id {_TEXT}, run {_TEXT}, PRIMARY KEY (owner, id))",
+        f"CREATE TABLE call (owner {TEXT}, id {TEXT}, run {TEXT}, PRIMARY KEY (owner, id))",
         "CREATE INDEX call_run ON call (run)",
     ),
 )

@@ -14,7 +14,8 @@ import msgspec
 from msgspec import Raw
 
 from ronda.errors import BadRequest
-from ronda.prompty.model import RICH_KINDS, Prompty, Property
+from ronda.prompty.model import Prompty, Property
+from ronda.prompty.segments import RICH_KINDS
 
 
 def validate_inputs(prompty: Prompty, inputs: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from ronda.core.events import AgentFile
 from ronda.prompty.files import Files
+from ronda.prompty.segments import RICH_KINDS
 
-RICH_KINDS = ("thread", "image", "file", "audio")
 KINDS = ("string", "integer", "float", "boolean", "array", "object", "union", *RICH_KINDS)
 API_TYPES = ("chat", "embedding", "image", "responses")
 

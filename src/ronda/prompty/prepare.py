@@ -21,10 +21,9 @@ from typing import Any, Final
 from ronda.prompty.components import get_parser, get_renderer
 from ronda.prompty.inputs import validate_inputs
 from ronda.prompty.message_parts import Message, read_message
-from ronda.prompty.model import RICH_KINDS, Prompty
+from ronda.prompty.model import Prompty
 from ronda.prompty.roles import guard, parse
-from ronda.prompty.segments import RICH_KINDS as KINDS
-from ronda.prompty.segments import RenderedText, Rich, Segment, TemplateError, rich
+from ronda.prompty.segments import RICH_KINDS, RenderedText, Rich, Segment, TemplateError, rich
 from ronda.prompty.template import messages_from, render
 from ronda.trace.spans import span
 
@@ -93,7 +92,7 @@ def _foreign(prompty: Prompty, inputs: Mapping[str, Any]) -> str:
     declared = rich_kinds(prompty)
     placed: dict[str, Rich] = {}
     for name, value in inputs.items():
-        for kind in KINDS:
+        for kind in RICH_KINDS:
             if kind == declared.get(name) and value is not None:
                 placed[name] = rich(name, kind, value)
     values = {**inputs, **{name: one.marker for name, one in placed.items()}}

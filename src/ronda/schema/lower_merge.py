@@ -30,7 +30,7 @@ _LOWER: Final = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minPro
 _UPPER: Final = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 _MAPS: Final = ("properties", "patternProperties", "dependentSchemas")
 _SINGLE: Final = ("items", "additionalProperties", "propertyNames")
-_DEFINITIONS: Final = ("$defs", "definitions")
+DEFINITIONS: Final = ("$defs", "definitions")
 _NAMES: Final = ("$id", "$anchor", "$dynamicAnchor", "$schema", "$vocabulary")
 
 
@@ -92,7 +92,7 @@ def _merge(merged: Schema, keyword: str, value: Any, lost: Lost) -> None:
         merged[keyword] = [both(a, b, lost) for a, b in zip(mine, value, strict=False)] + longer[len(shorter) :]
     elif keyword in _SINGLE:
         merged[keyword] = both(mine, value, lost)
-    elif keyword in _DEFINITIONS and isinstance(mine, dict) and isinstance(value, dict):
+    elif keyword in DEFINITIONS and isinstance(mine, dict) and isinstance(value, dict):
         merged[keyword] = {**value, **mine}
     elif keyword == "dependentRequired" and isinstance(mine, dict) and isinstance(value, dict):
         merged[keyword] = {

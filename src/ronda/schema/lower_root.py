@@ -10,19 +10,18 @@ import re
 from typing import Any, Final
 
 from ronda.schema.lower_draft import ANNOTATIONS, Schema, follow
-from ronda.schema.lower_merge import Lost, both, either
+from ronda.schema.lower_merge import DEFINITIONS, Lost, both, either
 from ronda.schema.lower_names import allowed_names
 from ronda.schema.lower_rules import Rules
 from ronda.schema.lower_walk import Walk, say, types_of
 
 _COMBINED: Final = ("$ref", "allOf", "anyOf", "oneOf")
-_DEFINITIONS: Final = ("$defs", "definitions")
 _MAX_DEPTH: Final = 20
 # What still holds when properties have other names.
 _NAMELESS: Final = frozenset({"type", "title", "description", "properties", "required", "minProperties"}) | {
     "maxProperties",
     "additionalProperties",
-    *_DEFINITIONS,
+    *DEFINITIONS,
 }
 
 
@@ -71,7 +70,7 @@ class Root:
                 self._walk.change("", "arguments are always an object: said so")
             elif "object" not in types_of(root):
                 self._walk.loosen("/type", "arguments are always an object")
-                root = {key: value for key, value in root.items() if key in ANNOTATIONS or key in _DEFINITIONS}
+                root = {key: value for key, value in root.items() if key in ANNOTATIONS or key in DEFINITIONS}
             root = {"type": "object", **{key: value for key, value in root.items() if key != "type"}}
         if self._rules.properties_needed and root["type"] == "object" and "properties" not in root:
             root = {**root, "properties": {}}

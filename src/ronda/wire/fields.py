@@ -18,7 +18,7 @@ from ronda.core.parts import NULL
 from ronda.core.plan import Approval
 from ronda.errors import BadRequest
 from ronda.schema.validate import check_schema
-from ronda.wire.json import check_utf8
+from ronda.wire.json import check_utf8, decode_members
 
 T = TypeVar("T")
 
@@ -40,14 +40,12 @@ MAX_MESSAGES: Final = 10_000
 MAX_TOOLS: Final = 1_000
 MAX_FIELDS: Final = 1_000
 
-_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
-
 
 def read_fields(body: bytes) -> dict[str, Raw]:
     """The members of a JSON object that say something."""
     try:
         check_utf8(body)  # parts that are only passed on are not read by anybody else here
-        fields = _decode_fields(body)
+        fields = decode_members(body)
     except RecursionError:
         raise BadRequest("the body is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeError) as error:

@@ -12,6 +12,8 @@ from msgspec import Raw
 T = TypeVar("T")
 
 encode = msgspec.json.Encoder().encode
+decode_text = msgspec.json.Decoder(str).decode
+decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 # What decoding raises on bytes from outside: not JSON or not of this shape, not UTF-8, nested beyond all reason.
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)

@@ -19,7 +19,7 @@ from ronda.wire.anthropic.client_answer import CALL, Answer, Block, Container, S
 from ronda.wire.anthropic.errors import envelope_error
 from ronda.wire.anthropic.names import NO_NAMES, Names
 from ronda.wire.anthropic.turns import INVALID_JSON
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import UNREADABLE, decode_members, encode
 from ronda.wire.lenient import read_leniently
 from ronda.wire.stream import JsonStream, cut_short
 
@@ -55,7 +55,6 @@ class _Event(Struct, frozen=True, gc=False):
 
 
 _decode = msgspec.json.Decoder(_Event).decode
-_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 # A delta whose block was never started begins one of this kind.
 _KINDS: Final = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking"}
@@ -103,7 +102,7 @@ class _Growing:
         if self.input and self.kind != "text":
             arguments = self.arguments
             try:
-                _decode_members(arguments)
+                decode_members(arguments)
                 members["input"] = Raw(arguments.encode())
             except UNREADABLE:  # cut by length, or written without anybody checking it
                 members["input"] = Raw(encode({INVALID_JSON: arguments}))
@@ -161,7 +160,7 @@ class Reader(JsonStream):
             case "content_block_delta" if event.delta is not None:
                 self._grow(event.index, event.delta, out)
             case "content_block_start":
-                self._begin(event.index, _decode_members(event.content_block), out)
+                self._begin(event.index, decode_members(event.content_block), out)
             case "content_block_stop":
                 self._end(event.index, out)
             case "message_start":

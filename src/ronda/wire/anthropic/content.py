@@ -22,7 +22,7 @@ from ronda.core.parts import NULL, AssistantTurn, Reasoning, Text, ToolCall
 from ronda.wire.anthropic.search_blocks import citations_of
 from ronda.wire.anthropic.turns import INVALID_JSON, is_ours, own_message
 from ronda.wire.citations import CitedText, Source, cited_stretches
-from ronda.wire.json import UNREADABLE, encode, in_one_line
+from ronda.wire.json import UNREADABLE, decode_members, decode_text, encode, in_one_line
 
 Kind = Literal["text", "thinking", "tool_use", "other"]
 
@@ -42,9 +42,7 @@ _EMPTY: Final[dict[Kind, bytes]] = {
     "thinking": b'{"type":"thinking","thinking":"","signature":""}',
 }
 
-_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_blocks = msgspec.json.Decoder(list[dict[str, Raw]]).decode
-_decode_text = msgspec.json.Decoder(str).decode
 
 
 class Part(Struct, frozen=True):
@@ -120,7 +118,7 @@ def cited_parts(parts: Sequence[Part], sources: Sequence[Source]) -> list[Part]:
 
 def _text_member(members: dict[str, Raw], name: str) -> str:
     raw = members.get(name, NULL)
-    return "" if raw == NULL else _decode_text(raw)
+    return "" if raw == NULL else decode_text(raw)
 
 
 class PartialBlock:
@@ -183,7 +181,7 @@ class PartialBlock:
 
 def _object(arguments: str) -> Raw | None:
     try:
-        _decode_members(arguments)
+        decode_members(arguments)
     except UNREADABLE:
         return None
     return Raw(arguments.encode())
@@ -241,7 +239,7 @@ class Content:
 
     def native(self, payload: Raw, *, with_text: bool) -> None:
         """`with_text` is False where text is held back."""
-        members = _decode_members(payload)
+        members = decode_members(payload)
         kind = _text_member(members, "type")
         last = self._last
         match kind:

@@ -26,13 +26,12 @@ from ronda.core.parts import (
 from ronda.wire.anthropic import API, VERSION
 from ronda.wire.anthropic.media import text_block, write_part
 from ronda.wire.anthropic.names import Ids, Names
-from ronda.wire.json import UNREADABLE, encode, encode_message
+from ronda.wire.json import UNREADABLE, decode_members, encode, encode_message
 from ronda.wire.projection import NOBODY, Changes
 
 # How the API wants to hear of arguments that were no JSON (fine-grained-tool-streaming).
 INVALID_JSON: Final = "INVALID_JSON"
 _THINKING: Final = ("thinking", "redacted_thinking")
-_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 _ATTACHED: Final = encode(text_block("Attached by the tools above:"))
 
 
@@ -152,7 +151,7 @@ def _input(arguments: str) -> Raw | dict[str, Any]:
     if not arguments.strip():
         return {}
     try:
-        _decode_object(arguments)
+        decode_members(arguments)
     except UNREADABLE:
         return {INVALID_JSON: arguments}
     return Raw(arguments.encode())

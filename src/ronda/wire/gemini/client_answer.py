@@ -31,7 +31,7 @@ from ronda.wire.gemini.errors import envelope_error
 from ronda.wire.gemini.frames import Frames
 from ronda.wire.gemini.logprobs import chat_logprobs
 from ronda.wire.gemini.tools import Tools
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import UNREADABLE, decode_text, encode
 from ronda.wire.logprobs import join_logprobs
 from ronda.wire.stop_reasons import stop_with
 from ronda.wire.stream import ChoicesStream, cut_short
@@ -71,7 +71,6 @@ class _Chunk(Struct, frozen=True, gc=False, rename="camel"):
 
 _decode_chunk = msgspec.json.Decoder(_Chunk).decode
 _decode_plain = msgspec.json.Decoder(_Chunk | list[_Chunk]).decode
-_decode_text = msgspec.json.Decoder(str).decode
 _decode_call = msgspec.json.Decoder(CallPiece).decode
 
 _FILTERED: Final = "content_filter"
@@ -236,7 +235,7 @@ class _Fold:
 
     def _add_part(self, part: dict[str, Raw], out: list[Preview]) -> None:
         if (value := part.get("text")) is not None:
-            text = _decode_text(value)
+            text = decode_text(value)
             thought = len(part) > 1 and bytes(part.get("thought", NULL)) == b"true"
             if text:
                 self._grow(text, thought)

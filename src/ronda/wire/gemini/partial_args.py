@@ -14,14 +14,13 @@ from msgspec import Raw
 
 from ronda.core.parts import NULL
 from ronda.errors import UpstreamBroken
-from ronda.wire.json import encode
+from ronda.wire.json import decode_text, encode
 
 Path: TypeAlias = list[str | int]
 
 _STEP: Final = re.compile(
     r"""\.([^.\[\]'"]+)|\[(\d{1,9})\]|\[("(?:[^"\\]|\\.)*")\]|\['((?:[^'\\]|\\.)*)'\]""", re.DOTALL
 )
-_decode_text = msgspec.json.Decoder(str).decode
 
 
 class Arguments:
@@ -50,7 +49,7 @@ class Arguments:
 
     def add(self, piece: dict[str, Raw]) -> str:
         """One of `partialArgs`: a path and a value. A string grows as long as it stays at its path."""
-        path = read_path(_decode_text(piece.get("jsonPath", NULL)))
+        path = read_path(decode_text(piece.get("jsonPath", NULL)))
         kind = next((name for name in piece if name.endswith("Value")), None)
         if kind is None:  # nothing more comes at this path
             return ""
@@ -58,7 +57,7 @@ class Arguments:
             return self._write([self._put(path, "null")])
         if kind != "stringValue":
             return self._write([self._put(path, bytes(piece[kind]).decode())])
-        text = encode(_decode_text(piece[kind])).decode()[1:-1]
+        text = encode(decode_text(piece[kind])).decode()[1:-1]
         if self._in_string and path == self._path:
             return self._write([text])
         begun = self._put(path, f'"{text}')
@@ -138,7 +137,7 @@ def read_path(path: str) -> Path:
             found.append(name)
         else:
             text = quoted if single is None else '"' + single.replace("\\'", "'").replace('"', '\\"') + '"'
-            found.append(_decode_text(text))
+            found.append(decode_text(text))
         at = step.end()
     if at != len(path) or not found or not isinstance(found[0], str):
         raise _broken(f"the path {path[:80]!r}")

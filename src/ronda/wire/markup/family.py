@@ -46,7 +46,8 @@ class Family(Struct, frozen=True):
         return tuple(dict.fromkeys(marker for marker in found if marker))
 
 
-_THINK: Final = ("<think>", "</think>")
+THINK: Final = ("<think>", "</think>")
+BARE: Final = ("llama3", "generic")  # families whose calls may have no marker
 
 HERMES: Final = Family("hermes", ("<tool_call>",), "</tool_call>")
 QWEN_XML: Final = Family("qwen_xml", ("<tool_call>",), "</tool_call>")
@@ -101,7 +102,7 @@ _SIGNS: Final = (
 _THOUGHTS: Final = (
     ("<|channel>", ("<|channel>thought\n", "<channel|>")),
     ("[THINK]", ("[THINK]", "[/THINK]")),
-    ("<think>", _THINK),
+    ("<think>", THINK),
 )
 _TOOLS: Final = re.compile(r"\b(?:available_|custom_)?tools\b")
 

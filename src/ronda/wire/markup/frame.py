@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from ronda.schema.grammar import Cost
-from ronda.wire.markup.family import Family
+from ronda.wire.markup.family import BARE, Family
 from ronda.wire.markup.forms import FORMS
 from ronda.wire.markup.lark import ANY_TEXT, Lark, in_regex
 
-_BARE: Final = ("llama3", "generic")
 _LINES: Final = '("\\n\\n" | "\\n")?'
 _AFTER_THOUGHT: Final = "\n\n"
 _ASSISTANT: Final = "<|end|><|start|>assistant"
@@ -77,12 +76,12 @@ class Frame:
         if self._lark.is_token(self._form.mark):
             return f"{cut} {self._mark()}"
         natural = self._lark.rule(self._terminal(self._to_mark(), thought), f"lazy, max_tokens={limit}")
-        forced = self._lark.text("\n", self._form.mark) if self._family.name in _BARE else self._mark()
+        forced = self._lark.text("\n", self._form.mark) if self._family.name in BARE else self._mark()
         return f"({cut} {forced} | {natural})"
 
     def _to_mark(self) -> str:
         mark = in_regex(self._form.mark)
-        return f"(?s:.*\\n)?{mark}" if self._family.name in _BARE else f"{ANY_TEXT}{mark}"
+        return f"(?s:.*\\n)?{mark}" if self._family.name in BARE else f"{ANY_TEXT}{mark}"
 
     def _terminal(self, regex: str, thought: bool) -> str:
         """A text, or one that does not begin like a thought."""
@@ -112,7 +111,7 @@ class Frame:
             text = self._lark.rule(self._channel_text())
             final = f"{self._lark.text(_FINAL)} {text} {self._lark.text('<|return|>')}"
             return self._in_channels(f"({final} | {self._mark()} {rest})")
-        if self._family.name in _BARE:
+        if self._family.name in BARE:
             return self._with_thought(f"({self._bare_calls(rest, parallel)} | {self._not_bare()})")
         thought = self._think is not None
         if self._lark.is_token(self._form.mark):
@@ -140,7 +139,7 @@ class Frame:
         if self._family.name == "harmony":
             text = self._lark.rule(self._channel_text())
             return self._in_channels(f"{self._lark.text(_FINAL)} {text} {self._lark.text('<|return|>')}")
-        if self._family.name in _BARE:
+        if self._family.name in BARE:
             return self._with_thought(self._not_bare())
         spoken = f" & ~/\\s*{in_regex(self._think[0].rstrip())}{ANY_TEXT}/" if self._think is not None else ""
         marks = "|".join(in_regex(mark) for mark in self._family.opens)

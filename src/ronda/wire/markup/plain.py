@@ -19,15 +19,12 @@ from typing import Final, TypeAlias
 
 from ronda.core.plan import ToolSpec
 from ronda.wire.markup.calls import CallReader, JsonCalls
-from ronda.wire.markup.family import Family
+from ronda.wire.markup.family import BARE, THINK, Family
 from ronda.wire.markup.literals import overlap
 from ronda.wire.markup.mistral_calls import NamedCall
 from ronda.wire.markup.native import NativeCalls
 from ronda.wire.markup.output import Out
 from ronda.wire.markup.xml import XmlCalls, types_of
-
-_DEFAULT_THINK: Final = ("<think>", "</think>")  # also from models whose template does not mention it
-_BARE: Final = ("llama3", "generic")  # families whose calls may have no marker
 
 _LINE: Final = re.compile(r"[ \t]*(?:```(?:json|tool_call|tool_code)?[ \t]*\n\s{0,16})?\{")
 _HALF_FENCE: Final = re.compile(r"[ \t]*(?:`{1,2}|```[a-z_]{0,9}[ \t]*(?:\n\s{0,16})?)\Z")
@@ -44,9 +41,9 @@ class Plain:
         self._family = family
         self._tool_names = tool_names
         self._types = types_of(tools) if family.name == "qwen_xml" else {}
-        think, self._unthink = family.think or _DEFAULT_THINK
+        think, self._unthink = family.think or THINK  # also from models whose template does not mention it
         self._think = think.rstrip()
-        self._bare = family.name in _BARE and bool(tool_names)
+        self._bare = family.name in BARE and bool(tool_names)
         self._buffer = ""
         self._at = 0
         self._step: _Step = self._in_thought if thinking_open else self._in_text

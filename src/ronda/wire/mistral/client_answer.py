@@ -26,7 +26,7 @@ from ronda.core.parts import (
 )
 from ronda.errors import UpstreamBroken
 from ronda.wire.errors import envelope_error
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import UNREADABLE, decode_text, encode
 from ronda.wire.mistral import native_api
 from ronda.wire.mistral.call_ids import made_up_id
 from ronda.wire.mistral.tools import Tools
@@ -61,7 +61,6 @@ class _Answer(Struct, frozen=True, gc=False):
 
 
 _decode_answer = msgspec.json.Decoder(_Answer).decode
-_decode_text = msgspec.json.Decoder(str).decode
 _decode_thinking = msgspec.json.Decoder(str | list[dict[str, Raw]]).decode
 
 _NO_ID: Final = ("", "null")  # the SDKs' word for none is the string
@@ -219,7 +218,7 @@ class _Fold:
             self._add_thinking(chunk, joins, out)
             return
         found = chunk.get("text", NULL) if kind == b'"text"' else NULL
-        text = _decode_text(found) if found != NULL else ""
+        text = decode_text(found) if found != NULL else ""
         if kind == b'"text"' and chunk.keys() <= {"type", "text"}:
             if text:
                 self._add_text(text, joins, out)
@@ -245,7 +244,7 @@ class _Fold:
         for piece in [{"text": Raw(encode(content))}] if isinstance(content, str) else content:
             if "text" not in piece:  # a reference, which we have no word for
                 last.texts.append({name: value.copy() for name, value in piece.items()})
-            elif text := _decode_text(piece["text"]):
+            elif text := decode_text(piece["text"]):
                 out.append(ReasoningDelta(text))
                 if joins and last.texts and isinstance(last.texts[-1], list):
                     last.texts[-1].append(text)

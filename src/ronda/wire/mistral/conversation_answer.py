@@ -33,7 +33,7 @@ from ronda.wire.citations import CitedPieces, CitedText
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.endings import extensions
 from ronda.wire.failures import Failure
-from ronda.wire.json import encode
+from ronda.wire.json import decode_text, encode
 from ronda.wire.mistral.agents import when
 from ronda.wire.mistral.chunks import reference, thinking, tool_file, write_cited
 from ronda.wire.mistral.completion_messages import write_usage
@@ -45,7 +45,6 @@ from ronda.wire.web_search import WEB_TOOLS
 
 PREVIEW: Final = "agentic_tool_call_preview"
 _BUILT_IN: Final = {"code_execution": "code_interpreter"}  # tools that Mistral has itself, by the type of ours
-_decode_text = msgspec.json.Decoder(str).decode
 
 
 class ConversationAnswer:
@@ -54,7 +53,7 @@ class ConversationAnswer:
 
     def __init__(self, runs: Sequence[Run]) -> None:
         [run] = runs
-        self._id = _decode_text(run.start.about["conversation"])
+        self._id = decode_text(run.start.about["conversation"])
         self._indices: dict[str, int] = {}  # of the entries that a stream has shown
         self._is_watched = False
         self._out: list[bytes] = []
@@ -76,7 +75,7 @@ class ConversationAnswer:
         self._run = run
         self._key = run.id.removeprefix("run_")
         self._whose: dict[str, Any] = {
-            name: _decode_text(about[name]) for name in ("model", "agent_id") if name in about
+            name: decode_text(about[name]) for name in ("model", "agent_id") if name in about
         }
         self._saying = MessageText(run.start)
         self._round = 0

@@ -27,7 +27,7 @@ from ronda.core.parts import (
 )
 from ronda.errors import UpstreamBroken
 from ronda.wire.errors import bare_error, envelope_error, is_error
-from ronda.wire.json import UNREADABLE, encode, text_of
+from ronda.wire.json import UNREADABLE, decode_members, encode, text_of
 from ronda.wire.lenient import decoder, read_leniently
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.calls import LONG_ID, CallPiece, FunctionPiece, clean_name
@@ -94,7 +94,6 @@ class _Plain(Struct, frozen=True, gc=False):
 _decode_plain = decoder(_Plain)
 _decode_message = msgspec.json.Decoder(Delta).decode
 read_message = decoder(Delta)
-_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 # Members our own writer says in the same way. Anything else that means something is kept as the upstream said it.
 _REPRODUCED = frozenset(
@@ -173,7 +172,7 @@ def _read_message(raw: Raw, finish_reason: str | None, naming: Naming, choice: i
             return AssistantTurn((), "content_filter")
         raise UpstreamBroken("the model's answer has no message", retryable=True)
     try:
-        members = _decode_members(raw)
+        members = decode_members(raw)
         try:
             message = _decode_message(raw)
         except msgspec.DecodeError as error:

@@ -34,7 +34,7 @@ from ronda.core.parts import (
 )
 from ronda.wire.fitting import fitting_arguments, fitting_id, media_type
 from ronda.wire.input_files import file_note, is_listed
-from ronda.wire.json import UNREADABLE, encode, encode_message
+from ronda.wire.json import UNREADABLE, decode_members, encode, encode_message
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.names import NO_NAMES, is_name, wire_name
 from ronda.wire.openai_chat.quirks import ANYONE, MISTRALS, Quirks
@@ -43,7 +43,6 @@ from ronda.wire.projection import NOBODY, Changes
 _Message: TypeAlias = dict[str, Any]
 
 _ATTACHED: Final = {"type": "text", "text": "Attached by the tools above:"}
-_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_calls = msgspec.json.Decoder(list[dict[str, Raw]] | None).decode
 
 
@@ -119,7 +118,7 @@ class Messages:
 
     def _is_taken(self, payload: Raw) -> bool:
         try:
-            members = _decode_members(payload)
+            members = decode_members(payload)
             calls = _decode_calls(members.get("tool_calls", b"null")) or ()
             read_calls = [_decode_call(encode(call)) for call in calls]
             content = _decode_content(members.get("content", b"null"))
@@ -163,11 +162,11 @@ class Messages:
         if all(is_object(call.as_written) for call in calls):
             return message
         try:
-            members = _decode_members(message)
+            members = decode_members(message)
             written = _decode_calls(members.get("tool_calls", b"null")) or ()
             for call in written:
                 if "function" in call:
-                    function = _decode_members(call["function"])
+                    function = decode_members(call["function"])
                     arguments = msgspec.json.decode(function.get("arguments", b'""'), type=str)
                     call["function"] = Raw(
                         encode_message({**function, "arguments": fitting_arguments(arguments, self._changes)})

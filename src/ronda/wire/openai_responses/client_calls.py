@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL, Image, ToolResult
 from ronda.core.plan import ToolSpec
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import UNREADABLE, decode_members, encode
 from ronda.wire.openai_responses import API
 
 
@@ -32,7 +32,6 @@ WAITING: Final[dict[str, Waiting]] = {
 ANSWERS: Final = frozenset({waiting.answer for waiting in WAITING.values()})
 
 _OWN: Final = frozenset({"type", "id", "call_id", "status", "created_by", "environment", "caller"})
-_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class _Environment(Struct, frozen=True):
@@ -53,14 +52,14 @@ def waits(place: Place) -> bool:
 
 def arguments_of(raw: Raw) -> str:
     """In one spelling, whatever the item's: a stream says it twice."""
-    members = encode({name: value for name, value in _decode_members(raw).items() if name not in _OWN})
+    members = encode({name: value for name, value in decode_members(raw).items() if name not in _OWN})
     return msgspec.json.format(members, indent=-1).decode()
 
 
 def item_of(tool: str, call_id: str, arguments: str) -> dict[str, Any]:
     """A call as the item that its client knows it by."""
     try:
-        members: dict[str, Any] = dict(_decode_members(arguments))
+        members: dict[str, Any] = dict(decode_members(arguments))
     except UNREADABLE:
         members = {}
     return {**members, "type": f"{tool}_call", "call_id": call_id}

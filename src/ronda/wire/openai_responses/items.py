@@ -41,7 +41,7 @@ from ronda.core.parts import (
 )
 from ronda.wire.fitting import fitting_arguments, fitting_id, media_type
 from ronda.wire.input_files import file_note, is_listed
-from ronda.wire.json import encode, encode_message
+from ronda.wire.json import decode_members, encode, encode_message
 from ronda.wire.openai_chat.names import NO_NAMES, wire_name
 from ronda.wire.openai_chat.quirks import ANYONE, Quirks
 from ronda.wire.openai_responses import API
@@ -50,7 +50,6 @@ from ronda.wire.openai_responses.client_calls import ANSWERS, WAITING, answer_of
 from ronda.wire.projection import NOBODY, Changes
 
 _ID_LENGTH = 64
-_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class Items:
@@ -130,11 +129,11 @@ class Items:
                 parts, _ = read_items([raw], NO_NAMES)
                 item, changed = _message([part for part in parts if type(part) is Text or type(part) is Refusal]), True
             elif lost and kind.type in CALLS:
-                members = _decode_members(raw)
+                members = decode_members(raw)
                 members.pop("id", None)
                 item, raw, changed = encode(members), Raw(encode(members)), True
             if kind.type == "function_call" and not is_readable:
-                members = _decode_members(raw)
+                members = decode_members(raw)
                 arguments = msgspec.json.decode(members.get("arguments", b'""'), type=str)
                 raw = Raw(encode_message({**members, "arguments": fitting_arguments(arguments, self._changes)}))
                 item, changed = bytes(raw), True
@@ -144,7 +143,7 @@ class Items:
             if kind.type in CALLS and kind.call_id is not None:
                 id = self._claim(kind.call_id, CALLS[kind.type])
                 if id != kind.call_id:  # too long for the API that made it (Codex), or given to two calls
-                    item, changed = encode({**_decode_members(raw), "call_id": id}), True
+                    item, changed = encode({**decode_members(raw), "call_id": id}), True
             texts.append(item)
         return b",".join(texts) if changed else _inside(payload)
 

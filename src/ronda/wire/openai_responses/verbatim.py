@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL, Native
-from ronda.wire.json import encode
+from ronda.wire.json import decode_members, encode
 from ronda.wire.openai_responses import API
 
 
@@ -34,7 +34,6 @@ class _KnownMessage(Struct, frozen=True, forbid_unknown_fields=True):
     content: str | list[_KnownPart] | None = None
 
 
-_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_known = msgspec.json.Decoder(_KnownMessage).decode
 
 
@@ -55,7 +54,7 @@ def without_id(raw: Raw) -> Raw:
     """An upstream that has not kept an item of this id would refuse the whole request for it."""
     if b'"id"' not in bytes(raw) and b'"status"' not in bytes(raw):
         return raw.copy()
-    members = _decode_members(raw)
+    members = decode_members(raw)
     members.pop("id", None)
     members.pop("status", None)
     return Raw(encode(members))
