@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -14,6 +15,7 @@ from tests.timeouts import TIMEOUT
 
 from ronda.sandbox.box import Sandbox
 from ronda.sandbox.folders import lift_deep_folders, remove_tree, walk
+from ronda.sandbox.watchdog import WatchedSandbox, watchdog
 
 OpenFull: TypeAlias = Callable[[], Awaitable[Sandbox]]
 
@@ -86,6 +88,22 @@ async def test_a_shell_goes_on_after_a_command_that_may_not_write(full: OpenFull
     done = await sandbox.run(["/bin/sh", "-c", "echo x > new; rm -f large; echo $?"], timeout=TIMEOUT)
 
     assert (done.ended.why, done.stdout.text()) == ("exited", "0\n")
+
+
+async def test_a_program_that_is_ended_before_it_begins_says_why(
+    layer: str, opened: OpenSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = await opened(layer)
+
+    def end_at_once(watched: WatchedSandbox) -> None:
+        ended = os.pidfd_open(watched.root)
+        watched.stop("disk")
+        select.select([ended], [], [], TIMEOUT)
+        os.close(ended)
+
+    monkeypatch.setattr(watchdog, "watch", end_at_once)
+
+    assert (await python(sandbox, "print(1)")).ended.why == "disk"
 
 
 @pytest.mark.parametrize(("name", "levels"), [("d", 300), ("d" * 255, 40)])

@@ -97,13 +97,16 @@ class Start:
                 if (group := sandbox.new_group()) is not None:
                     process.when_ended(partial(_leave, group, process))
                     group.add(first)
+                if proxy is not None:
+                    process.when_ended(proxy.close)
                 process.watch(sandbox.watched(process))
                 os.write(unblock, b"!")
                 os.write(go, b"!")
                 if proxy is not None and listening is not None:
-                    process.when_ended(proxy.close)
                     await proxy.serve(await _receive_listener(listening))
         except (OSError, TimeoutError, ValueError) as error:
+            if process.ended_for != "exited":  # the watchdog was faster: `wait` tells of what there was too much
+                return process
             await process.end()
             raise ToolFailed(f"the sandbox did not start: {error or 'it took too long'}") from error
         except BaseException:
