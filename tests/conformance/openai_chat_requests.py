@@ -32,8 +32,6 @@ OURS = {
 
 # A field the server refuses, by design → the reason. The rest of the request must pass without it.
 REFUSED_BY_DESIGN = {
-    "functions": "functions are deprecated in favour of tools",
-    "function_call": "functions are deprecated in favour of tools",
     "web_search_options": "hosted tools are not run by this server",
     "tools[].type": "hosted tools are not run by this server",
     "audio": "this server answers with text",
@@ -52,7 +50,7 @@ def run(data: Path) -> PartResult:
             recorded, refused = acceptable(exchange)
             written = json.loads(write(read(recorded)))
             same(meaning.messages(written["messages"]), meaning.messages(recorded["messages"]), "messages")
-            ours, theirs = meaning.request(written), meaning.request(recorded)
+            ours, theirs = meaning.request(written), meaning.request(with_tools(recorded))
             for name in sorted((ours.keys() | theirs.keys()) - OURS.keys()):
                 same(ours.get(name), theirs.get(name), name)
             if refused is not None:
@@ -60,6 +58,19 @@ def run(data: Path) -> PartResult:
 
         tally.check("read and written again", exchange.id, survives)
     return tally.result()
+
+
+def with_tools(request: Json) -> Json:
+    """A request in the deprecated form as one with tools: it allows one call in an answer, and no upstream is asked in it."""
+    if "functions" not in request:
+        return request
+    rest = {name: value for name, value in request.items() if name not in ("functions", "function_call")}
+    tools = [{"type": "function", "function": function} for function in request["functions"]]
+    found = {**rest, "tools": tools, "parallel_tool_calls": False}
+    choice = request.get("function_call")
+    if choice is not None:
+        found["tool_choice"] = choice if isinstance(choice, str) else {"type": "function", "function": choice}
+    return found
 
 
 def acceptable(exchange: Exchange) -> tuple[Json, str | None]:
@@ -86,8 +97,6 @@ def acceptable(exchange: Exchange) -> tuple[Json, str | None]:
 def raise_by_rule(exchange: Exchange, error: BadRequest) -> NoReturn:
     """Refused because of its messages, which cannot be taken out: excepted if it should be refused, else as it is."""
     for said in exchange.request["messages"]:
-        if said["role"] == "function" or said.get("function_call"):
-            raise Excepted("refused by design: functions are deprecated in favour of tools") from error
         if said["role"] == "assistant" and said.get("audio"):
             raise Excepted("refused by design: this server answers with text") from error
     if 400 <= exchange.status < 500:
