@@ -49,11 +49,11 @@ def _store(place: Place, journal: Journal | None) -> FileStore:
     if isinstance(place, FileStore):
         return place
     if place is None and journal is not None:
-        place = _beside(journal)
+        place = _folder_for(journal)
     return temporary_files() if place is None else folder_files(place)
 
 
-def _beside(journal: Journal) -> str | None:
+def _folder_for(journal: Journal) -> str | None:
     from ronda.journal.sqlite import SqliteJournal
     from ronda.store.sqlite import MEMORY
 
