@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("dbos", reason="dbos is not installed: pip install 'ronda[dbos]'")
 
+from tests.store.queues import WIDE, QueueContract
 from tests.timeouts import TIMEOUT
 
 from ronda.store import StoreError
@@ -21,7 +22,6 @@ from ronda.store.postgres_catalog import PostgresCatalog
 from ronda.store.postgres_presence import PostgresPresence
 from ronda.store.queue import ClaimedRun, Queue, QueuedRun
 from ronda.store.sql_queue import SqlQueue
-from ronda.testing.queues import WIDE, QueueContract
 
 
 def _run(name: str) -> QueuedRun:

@@ -6,14 +6,14 @@ import asyncio
 import threading
 from collections.abc import Callable
 
+from tests.store.catalogs import CatalogContract
+from tests.store.file_stores import ContainersContract, FilesContract, SkillsContract
+from tests.store.session_stores import SessionsContract
 from tests.timeouts import TIMEOUT
 
 from ronda.store.catalog import Catalog
 from ronda.store.memory import MemoryCatalog
 from ronda.store.sql import Sql
-from ronda.testing.catalogs import CatalogContract
-from ronda.testing.file_stores import ContainersContract, FilesContract, SkillsContract
-from ronda.testing.session_stores import SessionsContract
 
 
 class TestMemoryCatalog(CatalogContract, FilesContract, SkillsContract, ContainersContract, SessionsContract):

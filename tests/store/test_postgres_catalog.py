@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from tests.store.catalogs import CatalogContract
+from tests.store.file_stores import ContainersContract, FilesContract, SkillsContract
+from tests.store.queues import QueueContract
+from tests.store.session_stores import SessionsContract
 
 from ronda.store.catalog import Catalog
 from ronda.store.postgres import Database
 from ronda.store.postgres_catalog import PostgresCatalog
 from ronda.store.postgres_presence import PostgresPresence
 from ronda.store.queue import Queue
-from ronda.testing.catalogs import CatalogContract
-from ronda.testing.file_stores import ContainersContract, FilesContract, SkillsContract
-from ronda.testing.queues import QueueContract
-from ronda.testing.session_stores import SessionsContract
 
 
 class Processes:

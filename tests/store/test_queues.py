@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.store.queues import WIDE, QueueContract
 
 from ronda.store.memory import MemoryCatalog
 from ronda.store.queue import Queue
 from ronda.store.sqlite_catalog import SqliteCatalog
-from ronda.testing.queues import WIDE, QueueContract
 
 
 class TestMemoryQueue(QueueContract):

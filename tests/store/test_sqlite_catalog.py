@@ -11,6 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.store.catalogs import CatalogContract
+from tests.store.file_stores import ContainersContract, FilesContract, SkillsContract
+from tests.store.session_stores import SessionsContract
 from tests.timeouts import soon
 
 from ronda.store import StoreError
@@ -20,9 +23,6 @@ from ronda.store.conversations import RunRow
 from ronda.store.keys import new_key
 from ronda.store.sessions import NewNode
 from ronda.store.sqlite_catalog import SqliteCatalog
-from ronda.testing.catalogs import CatalogContract
-from ronda.testing.file_stores import ContainersContract, FilesContract, SkillsContract
-from ronda.testing.session_stores import SessionsContract
 
 
 class TestSqliteCatalog(CatalogContract, FilesContract, SkillsContract, ContainersContract, SessionsContract):

@@ -5,7 +5,7 @@
                   └── its lease ran out ◄──┘
 
 A worker is a process, by a name that no other has. The queue knows nothing of what a run is: whether one may still be driven
-is the journal's to say, which lets only one driver write. Every queue passes `ronda.testing.queues`.
+is the journal's to say, which lets only one driver write. Every queue passes `tests/store/queues.py`.
 """
 
 from __future__ import annotations

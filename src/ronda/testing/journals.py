@@ -20,6 +20,7 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+import pytest
 from msgspec.structs import replace
 
 from ronda.core.events import (
@@ -40,12 +41,16 @@ from ronda.core.plan import Plan, ToolSpec
 from ronda.errors import ProtocolError
 from ronda.journal import Journal, JournalConflict, UnfinishedRun
 from ronda.testing.facts import FILE, SCHEMA, STRANGE, every_fact, finish, start
-from ronda.testing.raises import raises
 from ronda.testing.run_lists import RunListContract
 
 
 def _facts(events: Sequence[Event]) -> list[Event]:
     return [event for event in events if type(event) not in PREVIEWS]
+
+
+async def _begin(journal: Journal, event: RunStarted) -> None:
+    journal.append(event.run, [event])
+    await journal.barrier(event.run)
 
 
 class JournalContract(RunListContract):
@@ -163,9 +168,8 @@ class JournalContract(RunListContract):
         async with self.opened() as journal:
             journal.append("a", [start("a", "first")])
             await journal.barrier("a")
-            with raises(JournalConflict):
-                journal.append("a", [start("a", "second")])
-                await journal.barrier("a")
+            with pytest.raises(JournalConflict):
+                await _begin(journal, start("a", "second"))
             assert _facts(await journal.read("a")) == [start("a", "first")]
 
     async def test_11_nor_does_it_start_again_after_it_was_released(self) -> None:
@@ -173,21 +177,20 @@ class JournalContract(RunListContract):
             journal.append("a", [start("a", "first")])
             await journal.barrier("a")
             journal.release("a")
-            with raises(JournalConflict):
-                journal.append("a", [start("a", "second")])
-                await journal.barrier("a")
+            with pytest.raises(JournalConflict):
+                await _begin(journal, start("a", "second"))
             assert _facts(await journal.read("a")) == [start("a", "first")]
 
     async def test_12_only_a_held_run_takes_events(self) -> None:
         async with self.opened() as journal:
-            with raises(ProtocolError):
+            with pytest.raises(ProtocolError):
                 journal.append("a", finish())
             journal.append("a", [start("a")])
             await journal.barrier("a")
             journal.release("a")
-            with raises(ProtocolError):
+            with pytest.raises(ProtocolError):
                 journal.append("a", finish())
-            with raises(ProtocolError):
+            with pytest.raises(ProtocolError):
                 journal.expect("", ["call_1"], "a")
 
     async def test_13_a_run_is_resumed_where_it_ended(self) -> None:
@@ -203,11 +206,11 @@ class JournalContract(RunListContract):
     async def test_14_a_run_that_is_driven_cannot_be_resumed(self) -> None:
         async with self.opened() as journal:
             journal.append("a", [start("a")])
-            with raises(JournalConflict):
+            with pytest.raises(JournalConflict):
                 await journal.resume("a")
             journal.release("a")
             await journal.resume("a")
-            with raises(JournalConflict):
+            with pytest.raises(JournalConflict):
                 await journal.resume("a")
 
     async def test_15_a_conflict_disturbs_no_other_run(self) -> None:
@@ -283,7 +286,7 @@ class JournalContract(RunListContract):
             assert not await journal.forget("a")
             assert not await journal.forget(STRANGE)
             journal.append("a", [start("a")])
-            with raises(JournalConflict):
+            with pytest.raises(JournalConflict):
                 await journal.forget("a")
             journal.release("a")
             assert await journal.forget("a")
@@ -390,13 +393,13 @@ class DurableJournalContract(JournalContract):
             one.append("a", [start("a")])
             await one.barrier("a")
             assert await other.unfinished_runs() == []
-            with raises(JournalConflict):
+            with pytest.raises(JournalConflict):
                 await other.resume("a")
             one.release("a")
             await one.barrier("a")
             assert await other.unfinished_runs() == [UnfinishedRun("a", 1, start("a"))]
             assert _facts(await other.resume("a")) == [start("a")]
-            with raises(JournalConflict):
+            with pytest.raises(JournalConflict):
                 await one.resume("a")
 
     async def test_26_of_two_that_start_a_run_one_wins(self) -> None:
@@ -407,7 +410,7 @@ class DurableJournalContract(JournalContract):
             told = await asyncio.gather(one.barrier("a"), other.barrier("a"), return_exceptions=True)
             has_one_won = told[0] is None  # nearly always; but nobody says who writes first
             assert [type(error) for error in told if error is not None] == [JournalConflict]
-            with raises(JournalConflict):  # and again: it must not be overheard
+            with pytest.raises(JournalConflict):  # and again: it must not be overheard
                 await (other if has_one_won else one).barrier("a")
             await other.barrier("b")
             assert _facts(await one.read("a")) == [start("a", "one" if has_one_won else "other")]
@@ -434,7 +437,7 @@ class DurableJournalContract(JournalContract):
                 one.release(name)
             one.append("driven", [start("driven")])
             await one.barrier("driven")
-            with raises(JournalConflict):
+            with pytest.raises(JournalConflict):
                 await other.forget("driven")
             assert await other.forget("a")
             assert await other.forget("c")

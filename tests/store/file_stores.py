@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from msgspec.structs import replace
+from tests.store.catalogs import Contract
 
 from ronda.core.containers import StoredContainer
 from ronda.core.files import FileSource, StoredFile
@@ -13,8 +15,6 @@ from ronda.core.supplies import CodeLimits
 from ronda.store import WriteConflict
 from ronda.store.catalog import Catalog
 from ronda.store.files import FileQuota, QuotaExceeded
-from ronda.testing.catalogs import Contract
-from ronda.testing.raises import raises
 
 
 def stored(id: str, hash: str = "aa", size: int = 3, session: str = "", expires: float | None = None) -> StoredFile:
@@ -45,7 +45,7 @@ class FilesContract(Contract):
         async with self.opened() as catalog:
             await self.add(catalog, "ann", stored("f1"))
             for owner in ("ann", "bob"):
-                with raises(WriteConflict):
+                with pytest.raises(WriteConflict):
                     await self.add(catalog, owner, stored("f1", "bb"))
             assert await catalog.files.find("ann", "f1", 11.0) == stored("f1")
 
@@ -67,7 +67,7 @@ class FilesContract(Contract):
             placed = list[int]()
             await self.add(catalog, "ann", stored("f1", size=5), stored("f2", size=5))
             for quota in (FileQuota(files=2), FileQuota(size=12)):
-                with raises(QuotaExceeded, "you keep 2 files of 10 bytes together"):
+                with pytest.raises(QuotaExceeded, match="you keep 2 files of 10 bytes together"):
                     await catalog.files.add("ann", stored("f3"), quota, 10.0, lambda: placed.append(1))
                 await catalog.files.add("bob", stored(f"b{quota.files}"), quota, 10.0, lambda: placed.append(2))
             assert placed == [2, 2]
@@ -79,7 +79,7 @@ class FilesContract(Contract):
             def fail() -> None:
                 raise OSError("the disk is full")
 
-            with raises(OSError, "the disk is full"):
+            with pytest.raises(OSError, match="the disk is full"):
                 await catalog.files.add("ann", stored("f1"), FileQuota(), 10.0, fail)
             assert await catalog.files.of("ann", 10.0) == []
 
@@ -169,7 +169,7 @@ class SkillsContract(Contract):
         async with self.opened() as catalog:
             await catalog.skills.create("ann", skill("s1"))
             for owner in ("ann", "bob"):
-                with raises(WriteConflict):
+                with pytest.raises(WriteConflict):
                     await catalog.skills.create(owner, skill("s1", 20.0))
             assert await catalog.skills.find("ann", "s1") == skill("s1")
 

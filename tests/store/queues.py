@@ -1,4 +1,4 @@
-"""What every queue of runs promises, as tests that the author of a store can run with pytest and pytest-asyncio.
+"""What every queue of runs promises.
 
     class TestMine(QueueContract):
         async def open(self):

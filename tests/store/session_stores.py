@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from msgspec import Raw
+from tests.store.catalogs import Contract
 
 from ronda.store.approvals import LIFETIME
 from ronda.store.sessions import (
@@ -15,7 +16,6 @@ from ronda.store.sessions import (
     NewNode,
     SessionRow,
 )
-from ronda.testing.catalogs import Contract
 
 
 def node(parent: int, upto: int, text: bytes = b"[1,2]", run: str = "", count: int = 2) -> NewNode:

@@ -1,4 +1,4 @@
-"""What every catalog promises, as tests that the author of one can run with pytest and pytest-asyncio.
+"""What every catalog promises.
 
     class TestMine(CatalogContract, FilesContract, SkillsContract, ContainersContract, SessionsContract):
         async def open(self):
@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from msgspec import Raw
 
 from ronda.store import WriteConflict
@@ -21,7 +22,6 @@ from ronda.store.agents import AgentRow, AliasRow
 from ronda.store.catalog import Catalog
 from ronda.store.conversations import ConversationRow, RunRow
 from ronda.store.keys import KeyRow, hash_key, new_key
-from ronda.testing.raises import raises
 
 
 class Contract(ABC):
@@ -130,7 +130,7 @@ class AgentsContract(Contract):
     async def test_an_id_is_given_once(self) -> None:
         async with self.opened() as catalog:
             await catalog.agents.create("ann", "ag_1", b"0", 10.0)
-            with raises(WriteConflict):
+            with pytest.raises(WriteConflict):
                 await catalog.agents.create("ann", "ag_1", b"1", 20.0)
 
 
@@ -145,7 +145,7 @@ class ConversationsContract(Contract):
                 assert await talks.find(owner, id) is None
                 assert await talks.runs(owner, id) == []
                 assert await talks.delete(owner, id) is False
-                with raises(WriteConflict):
+                with pytest.raises(WriteConflict):
                     await talks.add_run(owner, id, 2, "run_3", 20.0)
             assert await talks.runs("ann", "conv_1") == [RunRow("run_1", 3), RunRow("run_2")]
 
@@ -155,7 +155,7 @@ class ConversationsContract(Contract):
             await talks.create("ann", "conv_1", b"{}", 10.0, [RunRow("run_1")])
             await talks.add_run("ann", "conv_1", 1, "run_2", 20.0)
             for place in (0, 1, 3):
-                with raises(WriteConflict):
+                with pytest.raises(WriteConflict):
                     await talks.add_run("ann", "conv_1", place, "run_3", 30.0)
             assert await talks.runs("ann", "conv_1") == [RunRow("run_1"), RunRow("run_2")]
             assert await talks.find("ann", "conv_1") == ConversationRow("conv_1", 10.0, 20.0, Raw(b"{}"))
@@ -172,7 +172,7 @@ class ConversationsContract(Contract):
             await talks.create("ann", "conv_1", b"{}", 10.0, [RunRow("run_1")])
             assert await talks.delete("ann", "conv_1") is True
             assert (await talks.find("ann", "conv_1"), await talks.runs("ann", "conv_1")) == (None, [])
-            with raises(WriteConflict):
+            with pytest.raises(WriteConflict):
                 await talks.add_run("ann", "conv_1", 1, "run_2", 20.0)
             await talks.create("ann", "conv_1", b"{}", 30.0)
             assert await talks.runs("ann", "conv_1") == []
@@ -180,7 +180,7 @@ class ConversationsContract(Contract):
     async def test_an_id_is_given_once(self) -> None:
         async with self.opened() as catalog:
             await catalog.conversations.create("ann", "conv_1", b"{}", 10.0)
-            with raises(WriteConflict):
+            with pytest.raises(WriteConflict):
                 await catalog.conversations.create("ann", "conv_1", b"{}", 20.0)
 
 
