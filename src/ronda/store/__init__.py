@@ -1,8 +1,8 @@
-"""What is kept, and by whom: small async protocols, each with a store in tables: in memory, in a file, in PostgreSQL.
+"""What is kept beside runs, in tables: in memory, in a file, in PostgreSQL.
 
 catalog         all that clients and operators made: agents, conversations, files, skills, keys, secrets, claims, the queue
 agents …        what of each is kept, and how it is asked for. What it means is not known here
-sql_…           stores in tables, of SQLite or of PostgreSQL
+sql             what a store asks of a database
 memory          tables that are forgotten with their process
 sqlite_…        a file, which the processes of one machine may share
 postgres_…      a database, which many machines may share

@@ -3,17 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
+
+from ronda.store.sql import Sql, TableStore
 
 LIFETIME: Final = 1800.0  # seconds since a session was last used with what was approved in it: as mistral.rs has it
 
+APPROVAL_TABLE: Final = (
+    """CREATE TABLE approved_tool (
+        owner TEXT NOT NULL, session TEXT NOT NULL, tool TEXT NOT NULL, used REAL NOT NULL,
+        PRIMARY KEY (owner, session, tool)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX approved_tool_used ON approved_tool (used)",
+)
 
-class ApprovedTools(Protocol):
+_PUT: Final = """INSERT INTO approved_tool (owner, session, tool, used) VALUES (?, ?, ?, ?)
+    ON CONFLICT (owner, session, tool) DO UPDATE SET used = excluded.used"""
+_OF_SESSION: Final = "owner = ? AND session = ?"
+_USE: Final = LIFETIME / 30  # what was used so short a time ago need not be noted again
+
+
+class ApprovedTools(TableStore):
     """What was approved is known by its owner and its session: it is never found where nobody has approved it."""
 
-    async def add(self, owner: str, session: str, tools: Sequence[str], now: float) -> None: ...
+    async def add(self, owner: str, session: str, tools: Sequence[str], now: float) -> None:
+        def add(db: Sql) -> None:
+            db.execute(
+                "DELETE FROM approved_tool WHERE used < ?", (now - LIFETIME,)
+            )  # everybody's: so the table stays small
+            db.executemany(_PUT, [(owner, session, tool, now) for tool in tools])
+
+        await self._tables.write(add)
 
     async def find(self, owner: str, session: str, now: float) -> tuple[str, ...]:
         """By name; none whose time is up. For those that are found it begins anew."""
+        question = f"SELECT tool, used FROM approved_tool WHERE {_OF_SESSION} AND used >= ? ORDER BY tool"
 
-    async def forget(self, owner: str, session: str) -> None: ...
+        def find(db: Sql) -> list[tuple[str, float]]:
+            return db.execute(question, (owner, session, now - LIFETIME)).fetchall()
+
+        found = await self._tables.read(find) if self._tables.is_there else []
+        if found and min([used for _, used in found]) < now - _USE:
+            change = f"UPDATE approved_tool SET used = ? WHERE {_OF_SESSION} AND used >= ?"
+            await self._tables.write(lambda db: db.execute(change, (now, owner, session, now - LIFETIME)))
+        return tuple([tool for tool, _ in found])
+
+    async def forget(self, owner: str, session: str) -> None:
+        if self._tables.is_there:
+            statement = f"DELETE FROM approved_tool WHERE {_OF_SESSION}"
+            await self._tables.write(lambda db: db.execute(statement, (owner, session)))

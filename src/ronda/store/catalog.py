@@ -1,8 +1,10 @@
-"""All that clients and operators made and may come back for: what a server asks of whoever keeps it."""
+"""All that clients and operators made and may come back for, in tables. Subclasses say where those are: in a file, in memory,
+in PostgreSQL."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import secrets
+from abc import abstractmethod
 
 from ronda.store.agents import Agents
 from ronda.store.approvals import ApprovedTools
@@ -14,40 +16,33 @@ from ronda.store.keys import Keys
 from ronda.store.queue import Queue
 from ronda.store.sessions import Sessions
 from ronda.store.skills import Skills
+from ronda.store.sql import Sql, Tables
+from ronda.store.sql_queue import SqlQueue
 
 
-class Catalog(Protocol):
-    @property
-    def agents(self) -> Agents: ...
+class Catalog(Tables):
+    claims: Claims
 
-    @property
-    def conversations(self) -> Conversations: ...
+    def __init__(self) -> None:
+        self.agents = Agents(self)
+        self.conversations = Conversations(self)
+        self.keys = Keys(self)
+        self.files = Files(self)
+        self.skills = Skills(self)
+        self.containers = Containers(self)
+        self.sessions = Sessions(self)
+        self.approved_tools = ApprovedTools(self)
+        self.queue: Queue = SqlQueue(self)
 
-    @property
-    def keys(self) -> Keys: ...
-
-    @property
-    def files(self) -> Files: ...
-
-    @property
-    def skills(self) -> Skills: ...
-
-    @property
-    def containers(self) -> Containers: ...
-
-    @property
-    def sessions(self) -> Sessions: ...
-
-    @property
-    def approved_tools(self) -> ApprovedTools: ...
-
-    @property
-    def claims(self) -> Claims: ...
-
-    @property
-    def queue(self) -> Queue: ...
+    @abstractmethod
+    async def close(self) -> None: ...
 
     async def secret(self, name: str) -> bytes:
         """32 random bytes, made when they are first asked for: the same for everybody who shares the store, for good."""
 
-    async def close(self) -> None: ...
+        def find_or_make(db: Sql) -> bytes:
+            db.execute("INSERT INTO secret VALUES (?, ?) ON CONFLICT DO NOTHING", (name, secrets.token_bytes(32)))
+            value: bytes = db.execute("SELECT value FROM secret WHERE name = ?", (name,)).fetchone()[0]
+            return value
+
+        return await self.write(find_or_make, "secret")

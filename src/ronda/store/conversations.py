@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from msgspec import Raw, Struct
 
 from ronda.store import WriteConflict
+from ronda.store.sql import Duplicate, Sql, TableStore
 
 
 class ConversationRow(Struct, frozen=True):
@@ -24,24 +24,72 @@ class RunRow(Struct, frozen=True):
     upto: int | None = None
 
 
-class Conversations(Protocol):
+class Conversations(TableStore):
     """A conversation is known by its owner and its id."""
 
-    async def create(self, owner: str, id: str, body: bytes, now: float, runs: Sequence[RunRow] = ()) -> None: ...
+    async def create(self, owner: str, id: str, body: bytes, now: float, runs: Sequence[RunRow] = ()) -> None:
+        def create(db: Sql) -> None:
+            db.execute("INSERT INTO conversation VALUES (?, ?, ?, ?, ?)", (id, owner, now, now, body))
+            db.executemany(
+                "INSERT INTO conversation_run VALUES (?, ?, ?, ?)",
+                [(id, position, row.run, row.upto) for position, row in enumerate(runs)],
+            )
 
-    async def find(self, owner: str, id: str) -> ConversationRow | None: ...
+        try:
+            await self._tables.write(create)
+        except Duplicate as error:
+            raise WriteConflict(f"there is a conversation '{id}' already") from error
+
+    async def find(self, owner: str, id: str) -> ConversationRow | None:
+        def find(db: Sql) -> ConversationRow | None:
+            question = "SELECT id, created, updated, body FROM conversation WHERE id = ? AND owner = ?"
+            row = db.execute(question, (id, owner)).fetchone()
+            return None if row is None else _row(row)
+
+        return await self._tables.read(find)
 
     async def of(self, owner: str) -> list[ConversationRow]:
         """All of an owner's, in the order they were begun."""
 
-    async def runs(self, owner: str, id: str) -> list[RunRow]: ...
+        def find_all(db: Sql) -> list[ConversationRow]:
+            question = "SELECT id, created, updated, body FROM conversation WHERE owner = ? ORDER BY created, rowid"
+            return [_row(row) for row in db.execute(question, (owner,)).fetchall()]
+
+        return await self._tables.read(find_all)
+
+    async def runs(self, owner: str, id: str) -> list[RunRow]:
+        def find_all(db: Sql) -> list[RunRow]:
+            rows = db.execute(
+                """SELECT run, upto FROM conversation_run JOIN conversation ON conversation.id = conversation
+                WHERE conversation = ? AND owner = ? ORDER BY position""",
+                (id, owner),
+            )
+            return [RunRow(*row) for row in rows.fetchall()]
+
+        return await self._tables.read(find_all)
 
     async def add_run(self, owner: str, id: str, position: int, run: str, now: float) -> None:
-        """`position` is how many runs there were when the new one was made. Raises Taken if there are more by now, or if
+        """`position` is how many runs there were when the new one was made. Raises WriteConflict if there are more by now, or if
         the conversation was deleted: then the new one must not count."""
 
-    async def delete(self, owner: str, id: str) -> bool: ...
+        def add(db: Sql) -> None:
+            changed = db.execute("UPDATE conversation SET updated = ? WHERE id = ? AND owner = ?", (now, id, owner))
+            (count,) = db.execute("SELECT count(*) FROM conversation_run WHERE conversation = ?", (id,)).fetchone()
+            if not changed.rowcount or count != position:
+                raise WriteConflict(
+                    f"the conversation '{id}' went on, or ended, while this request was read; try again"
+                )
+            db.execute("INSERT INTO conversation_run VALUES (?, ?, ?, NULL)", (id, position, run))
+
+        await self._tables.write(add, f"conversation {id}")
+
+    async def delete(self, owner: str, id: str) -> bool:
+        def delete(db: Sql) -> bool:
+            return db.execute("DELETE FROM conversation WHERE id = ? AND owner = ?", (id, owner)).rowcount > 0
+
+        return await self._tables.write(delete)
 
 
-def went_on(id: str) -> WriteConflict:
-    return WriteConflict(f"the conversation '{id}' went on, or ended, while this request was read; try again")
+def _row(row: tuple[str, float, float, bytes]) -> ConversationRow:
+    id, created, updated, body = row
+    return ConversationRow(id, created, updated, Raw(body))

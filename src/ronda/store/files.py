@@ -6,17 +6,24 @@ the last drops them; both while nobody else writes, so that no file loses bytes 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ronda.core.files import StoredFile
 from ronda.errors import TooLarge
 from ronda.store import WriteConflict
+from ronda.store.sql import Duplicate, Sql, TableStore
 
 Place: TypeAlias = Callable[[], None]
 Drop: TypeAlias = Callable[[str], None]  # by hash
+
+
+_ALONE = "files"  # quotas are counted, and bytes are shared
+_THERE = "(expires IS NULL OR expires > ?)"
 
 
 class FileQuota(Struct, frozen=True):
@@ -24,30 +31,6 @@ class FileQuota(Struct, frozen=True):
 
     files: int = 4096
     size: int = 4 * 1024 * 1024 * 1024
-
-
-class Files(Protocol):
-    """A file is known by its owner and its id. One that has expired is not found, also before it is removed."""
-
-    async def add(self, owner: str, file: StoredFile, quota: FileQuota, now: float, place: Place) -> None:
-        """`place` is called once nothing stands in the way. Raises QuotaExceeded, or Taken for an id that is."""
-
-    async def find(self, owner: str, id: str, now: float) -> StoredFile | None: ...
-
-    async def of(self, owner: str, now: float, session: str | None = None) -> list[StoredFile]:
-        """All of an owner's, or of one session, in the order they came."""
-
-    async def prolong(self, owner: str, session: str, until: float) -> None:
-        """Those of a session stay until then at least."""
-
-    async def remove(self, owner: str, id: str, drop: Drop) -> bool: ...
-
-    async def remove_session(self, owner: str, session: str, drop: Drop) -> int: ...
-
-    async def remove_expired(self, now: float, drop: Drop) -> int: ...
-
-    async def drop_unknown(self, hashes: list[str], drop: Drop) -> None:
-        """Drops those of these bytes that no file has."""
 
 
 class QuotaExceeded(TooLarge):
@@ -59,10 +42,89 @@ class QuotaExceeded(TooLarge):
         )
 
 
-def check_quota(quota: FileQuota, files: int, size: int, more: int) -> None:
-    if files + 1 > quota.files or size + more > quota.size:
-        raise QuotaExceeded(quota, files, size)
+class Files(TableStore):
+    """A file is known by its owner and its id. One that has expired is not found, also before it is removed."""
+
+    async def add(self, owner: str, file: StoredFile, quota: FileQuota, now: float, place: Place) -> None:
+        """`place` is called once nothing stands in the way. Raises QuotaExceeded, or WriteConflict for an id that is taken."""
+
+        def add(db: Sql) -> None:
+            kept = f"SELECT count(*), CAST(coalesce(sum(size), 0) AS BIGINT) FROM file WHERE owner = ? AND {_THERE}"
+            files, size = db.execute(kept, (owner, now)).fetchone()
+            if files + 1 > quota.files or size + file.size > quota.size:
+                raise QuotaExceeded(quota, files, size)
+            row = (
+                file.id,
+                owner,
+                file.session,
+                file.hash,
+                file.size,
+                file.created,
+                file.expires,
+                msgspec.json.encode(file),
+            )
+            db.execute("INSERT INTO file VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            place()
+
+        try:
+            await self._tables.write(add, _ALONE)
+        except Duplicate as error:
+            raise WriteConflict(f"there is a file '{file.id}' already") from error
+
+    async def find(self, owner: str, id: str, now: float) -> StoredFile | None:
+        found = await self._select("owner = ? AND id = ?", (owner, id), now)
+        return found[0] if found else None
+
+    async def of(self, owner: str, now: float, session: str | None = None) -> list[StoredFile]:
+        """All of an owner's, or of one session, in the order they came."""
+        if session is None:
+            return await self._select("owner = ?", (owner,), now)
+        return await self._select("owner = ? AND session = ?", (owner, session), now)
+
+    async def _select(self, condition: str, values: tuple[str, ...], now: float) -> list[StoredFile]:
+        def select(db: Sql) -> list[StoredFile]:
+            question = f"SELECT body, expires FROM file WHERE {condition} AND {_THERE} ORDER BY created, rowid"
+            return [_read(body, expires) for body, expires in db.execute(question, (*values, now)).fetchall()]
+
+        return await self._tables.read(select) if self._tables.is_there else []
+
+    async def prolong(self, owner: str, session: str, until: float) -> None:
+        """Those of a session stay until then at least."""
+
+        def prolong(db: Sql) -> None:
+            statement = "UPDATE file SET expires = ? WHERE owner = ? AND session = ? AND expires < ?"
+            db.execute(statement, (until, owner, session, until))
+
+        if self._tables.is_there:
+            await self._tables.write(prolong)
+
+    async def remove(self, owner: str, id: str, drop: Drop) -> bool:
+        return await self._remove("owner = ? AND id = ?", (owner, id), drop) > 0
+
+    async def remove_session(self, owner: str, session: str, drop: Drop) -> int:
+        return await self._remove("owner = ? AND session = ?", (owner, session), drop)
+
+    async def remove_expired(self, now: float, drop: Drop) -> int:
+        return await self._remove("expires <= ?", (now,), drop)
+
+    async def _remove(self, condition: str, values: Sequence[Any], drop: Drop) -> int:
+        def remove(db: Sql) -> int:
+            gone = db.execute(f"DELETE FROM file WHERE {condition} RETURNING hash", values).fetchall()
+            _drop_unknown(db, [hash for (hash,) in gone], drop)
+            return len(gone)
+
+        return await self._tables.write(remove, _ALONE) if self._tables.is_there else 0
+
+    async def drop_unknown(self, hashes: list[str], drop: Drop) -> None:
+        """Drops those of these bytes that no file has."""
+        await self._tables.write(lambda db: _drop_unknown(db, hashes, drop), _ALONE)
 
 
-def file_taken(id: str) -> WriteConflict:
-    return WriteConflict(f"there is a file '{id}' already")
+def _drop_unknown(db: Sql, hashes: list[str], drop: Drop) -> None:
+    for hash in dict.fromkeys(hashes):
+        if db.execute("SELECT 1 FROM file WHERE hash = ? LIMIT 1", (hash,)).fetchone() is None:
+            drop(hash)
+
+
+def _read(body: bytes, expires: float | None) -> StoredFile:
+    return replace(msgspec.json.decode(body, type=StoredFile), expires=expires)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import secrets
 from hashlib import blake2b
-from typing import Protocol
 
 from msgspec import Struct
+
+from ronda.store.sql import Sql, TableStore
 
 PREFIX = "rk_"  # so that people and secret scanners see what it is
 _BYTES = 32
@@ -23,14 +24,32 @@ class KeyRow(Struct, frozen=True):
     revoked: float | None = None
 
 
-class Keys(Protocol):
-    async def add(self, key: KeyRow) -> None: ...
+class Keys(TableStore):
+    async def add(self, key: KeyRow) -> None:
+        def add(db: Sql) -> None:
+            row = (key.id, key.owner, key.hash, key.created, key.revoked)
+            db.execute("INSERT INTO key VALUES (?, ?, ?, ?, ?)", row)
+
+        await self._tables.write(add)
 
     async def all(self) -> list[KeyRow]:
         """Every key there ever was, the oldest first: revoked ones stay, so that revoking the last opens nothing."""
 
+        def find_all(db: Sql) -> list[KeyRow]:
+            rows = db.execute("SELECT id, owner, hash, created, revoked FROM key ORDER BY rowid").fetchall()
+            return [KeyRow(*row) for row in rows]
+
+        # A server looks now and then whether there are keys by now. That must not be what makes the file.
+        return await self._tables.read(find_all) if self._tables.is_there else []
+
     async def revoke(self, id: str, now: float) -> bool:
         """False for a key that is not there."""
+
+        def revoke(db: Sql) -> bool:
+            statement = "UPDATE key SET revoked = coalesce(revoked, ?) WHERE id = ?"
+            return db.execute(statement, (now, id)).rowcount > 0
+
+        return await self._tables.write(revoke)
 
 
 def new_key(owner: str, now: float) -> tuple[str, KeyRow]:

@@ -11,9 +11,9 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from ronda.store.catalog import Catalog
 from ronda.store.claims import MemoryClaims
 from ronda.store.sql import Sql
-from ronda.store.sql_catalog import SqlCatalog
 
 if TYPE_CHECKING:
     import sqlite3
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class MemoryCatalog(SqlCatalog):
+class MemoryCatalog(Catalog):
     def __init__(self) -> None:
         super().__init__()
-        self.claims = MemoryClaims()
+        self.claims: MemoryClaims = MemoryClaims()
         self._db: sqlite3.Connection | None = None
         self._lock = threading.Lock()  # a `Runner` may be used from several threads
 

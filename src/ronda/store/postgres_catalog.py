@@ -8,18 +8,18 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ronda.store import StoreError
+from ronda.store.catalog import Catalog
 from ronda.store.claims import hash_claim
 from ronda.store.postgres import Database
 from ronda.store.postgres_presence import ALIVE, PostgresPresence
 from ronda.store.postgres_tables import CATALOG
 from ronda.store.sql import Sql
-from ronda.store.sql_catalog import SqlCatalog
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class PostgresCatalog(SqlCatalog):
+class PostgresCatalog(Catalog):
     """`close` closes the database, too, and comes after that of a journal."""
 
     is_there = True
@@ -29,7 +29,7 @@ class PostgresCatalog(SqlCatalog):
         self._database = database
         self._presence = presence
         database.migrate("catalog", CATALOG)
-        self.claims = PostgresClaims(database, presence)
+        self.claims: PostgresClaims = PostgresClaims(database, presence)
 
     async def read(self, job: Callable[[Sql], _T]) -> _T:
         return await self._database.read(job)

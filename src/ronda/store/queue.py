@@ -57,7 +57,7 @@ class QueueEntry(Struct, frozen=True):
 
 class Queue(Protocol):
     async def enqueue(self, run: QueuedRun, most: int) -> None:
-        """Add a run. Raises QueueFull if `most` runs wait already, and Taken for a run that is there."""
+        """Add a run. Raises QueueFull if `most` runs wait already, and WriteConflict for a run that is there."""
 
     async def claim(self, worker: str, limits: QueueLimits, now: float, until: float) -> ClaimedRun | None:
         """The first that waits, and that the limits have room for: it is this worker's until then. One whose lease ran out

@@ -9,9 +9,11 @@ A lease lets one run at a time go on with a session. It is one holder's (a proce
 
 from __future__ import annotations
 
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Raw, Struct
+
+from ronda.store.sql import Sql, TableStore
 
 ROOT = 0  # stands before the first turn of every session; nodes count from 1
 NO_LABELS = Raw(b"{}")
@@ -84,21 +86,88 @@ class Bounds(Struct, frozen=True):
 NO_BOUNDS: Final = Bounds()
 
 
-class Sessions(Protocol):
+SESSION_TABLES: Final = (
+    """CREATE TABLE session (
+        id INTEGER PRIMARY KEY, owner TEXT NOT NULL, name TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL,
+        head INTEGER NOT NULL, ends INTEGER NOT NULL, size INTEGER NOT NULL, labels BLOB NOT NULL, UNIQUE (owner, name)
+    )""",
+    "CREATE INDEX session_use ON session (owner, updated, name)",
+    "CREATE INDEX session_age ON session (updated)",
+    """CREATE TABLE session_node (
+        session INTEGER NOT NULL REFERENCES session ON DELETE CASCADE, number INTEGER NOT NULL, parent INTEGER NOT NULL,
+        upto INTEGER NOT NULL, count INTEGER NOT NULL, asked INTEGER NOT NULL, run TEXT NOT NULL, created REAL NOT NULL,
+        turns BLOB NOT NULL, PRIMARY KEY (session, number)
+    )""",
+    "CREATE UNIQUE INDEX session_run ON session_node (session, run) WHERE run <> ''",
+    """CREATE TABLE session_lease (
+        owner TEXT NOT NULL, name TEXT NOT NULL, holder TEXT NOT NULL, run TEXT NOT NULL, until REAL NOT NULL,
+        interrupted INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (owner, name)
+    ) WITHOUT ROWID""",
+)
+
+_ROW: Final = "name, created, updated, head, ends, size, labels"
+_NODE: Final = "parent, upto, turns, count, asked, run, number, created"
+_AT_ONCE: Final = 50  # sessions that one transaction forgets, so that those who write hardly wait
+
+
+class Sessions(TableStore):
     """A session is known by its owner and its name."""
 
-    async def find(self, owner: str, name: str) -> SessionRow | None: ...
+    async def find(self, owner: str, name: str) -> SessionRow | None:
+        if not self._tables.is_there:
+            return None
+
+        return await self._tables.read(lambda db: _find(db, owner, name))
 
     async def page(self, owner: str, limit: int, before: Cursor | None = None) -> SessionPage:
         """An owner's, those that were used last first. `before` is that of the page before."""
 
+        def find_all(db: Sql) -> SessionPage:
+            place, values = ("", ()) if before is None else ("AND (updated, name) < (?, ?)", before)
+            rows = db.execute(
+                f"SELECT {_ROW} FROM session WHERE owner = ? {place} ORDER BY updated DESC, name DESC LIMIT ?",
+                (owner, *values, limit + 1),
+            ).fetchall()
+            found = [_row(row) for row in rows[:limit]]
+            return SessionPage(found, (found[-1].updated, found[-1].name) if len(rows) > limit else None)
+
+        return await self._tables.read(find_all) if self._tables.is_there else SessionPage([])
+
     async def path(self, owner: str, name: str, node: int) -> list[NodeRow]:
         """The nodes from the root to this one; none if it is not there."""
+
+        def find_all(db: Sql) -> list[NodeRow]:
+            if (session := _key(db, owner, name)) is None:
+                return []
+            rows = db.execute(
+                f"""WITH RECURSIVE path (session, number) AS (
+                    SELECT CAST(? AS BIGINT), CAST(? AS BIGINT) UNION ALL
+                    SELECT session_node.session, session_node.parent FROM session_node JOIN path USING (session, number)
+                ) SELECT {_NODE} FROM path JOIN session_node USING (session, number) ORDER BY number""",
+                (session, node),
+            )
+            return [NodeRow(*row) for row in rows.fetchall()]
+
+        return await self._tables.read(find_all)
 
     async def tips(self, owner: str, name: str) -> list[NodeRow]:
         """The last nodes of all branches, oldest first, without their turns."""
 
-    async def node_of(self, owner: str, name: str, run: str) -> int | None: ...
+        def find_all(db: Sql) -> list[NodeRow]:
+            rows = db.execute(
+                f"""SELECT {_NODE.replace("turns", "?")} FROM session_node AS node
+                WHERE session = ? AND NOT EXISTS (
+                    SELECT 1 FROM session_node AS child WHERE child.session = node.session
+                    AND child.parent = node.number AND child.upto = node.upto + node.count
+                ) ORDER BY number""",
+                (b"", _key(db, owner, name)),
+            )
+            return [NodeRow(*row) for row in rows.fetchall()]
+
+        return await self._tables.read(find_all)
+
+    async def node_of(self, owner: str, name: str, run: str) -> int | None:
+        return await self._tables.read(lambda db: _node_of(db, _key(db, owner, name), run))
 
     async def add(
         self,
@@ -110,32 +179,192 @@ class Sessions(Protocol):
         stood_at: int | None = None,
         release: Lease | None = None,
     ) -> tuple[int, bool]:
-        """The number of a new node, and whether it is the head now: it is if the session still stands `stood_at`. A session that
-        is not there begins with it. A run adds one node, however often it says so. With it, the lease to `release` ends."""
+        def add(db: Sql) -> tuple[int, bool]:
+            if release is not None:
+                _release(db, owner, name, release)
+            found = db.execute("SELECT id, head FROM session WHERE owner = ? AND name = ?", (owner, name)).fetchone()
+            session, head = (_begin(db, owner, name, NO_LABELS, now), ROOT) if found is None else found
+            if node.run and (known := _node_of(db, session, node.run)) is not None:
+                return known, head == known
+            number = _add_node(db, session, node, now)
+            is_head: bool = head == stood_at
+            if is_head:
+                db.execute("UPDATE session SET head = ?, ends = ? WHERE id = ?", (number, node.ends, session))
+            return number, is_head
+
+        return await self._tables.write(add, _lock_name(owner, name))
 
     async def replace(self, owner: str, name: str, node: NewNode, labels: Raw, now: float) -> None:
         """The session is this node alone."""
 
+        def put(db: Sql) -> None:
+            db.execute("DELETE FROM session WHERE owner = ? AND name = ?", (owner, name))
+            _put(db, owner, name, node, labels, now)
+
+        await self._tables.write(put, _lock_name(owner, name))
+
     async def create(self, owner: str, name: str, node: NewNode, labels: Raw, now: float) -> bool:
         """The same, of one that is not there yet; False if it is."""
+
+        def put(db: Sql) -> bool:
+            if _key(db, owner, name) is not None:
+                return False
+            _put(db, owner, name, node, labels, now)
+            return True
+
+        return await self._tables.write(put, _lock_name(owner, name))
 
     async def change(self, owner: str, name: str, now: float, *, head: int | None, labels: Raw | None) -> bool:
         """False if there is no such session, or no such node in it."""
 
-    async def delete(self, owner: str, name: str) -> bool: ...
+        def change(db: Sql) -> bool:
+            if (session := _key(db, owner, name)) is None:
+                return False
+            if head is not None:
+                question = "SELECT upto + count FROM session_node WHERE session = ? AND number = ?"
+                ends = (0,) if head == ROOT else db.execute(question, (session, head)).fetchone()
+                if ends is None:
+                    return False
+                db.execute("UPDATE session SET head = ?, ends = ? WHERE id = ?", (head, ends[0], session))
+            if labels is not None:
+                db.execute("UPDATE session SET labels = ? WHERE id = ?", (bytes(labels), session))
+            db.execute("UPDATE session SET updated = ? WHERE id = ?", (now, session))
+            return True
+
+        return await self._tables.write(change, _lock_name(owner, name))
+
+    async def delete(self, owner: str, name: str) -> bool:
+        if not self._tables.is_there:
+            return False
+
+        def delete(db: Sql) -> bool:
+            return db.execute("DELETE FROM session WHERE owner = ? AND name = ?", (owner, name)).rowcount > 0
+
+        return await self._tables.write(delete, _lock_name(owner, name))
 
     async def prune(self, bounds: Bounds, now: float) -> int:
         """Forget what is beyond the bounds; returns how many sessions. One that somebody has a lease of stays."""
+        forgotten = 0
+        while self._tables.is_there and (some := await self._tables.write(lambda db: _prune_some(db, bounds, now))):
+            forgotten += some
+        return forgotten
 
     # ---- leases ------------------------------------------------------------------------------------------------------
 
     async def lease(self, owner: str, name: str, lease: Lease, now: float, dead: str | None = None) -> LeaseAnswer:
         """Take it, if nobody has it: one whose time is up, or whose holder is `dead`, has not."""
 
+        def take(db: Sql) -> LeaseAnswer:
+            question = "SELECT holder, run, until FROM session_lease WHERE owner = ? AND name = ?"
+            found = db.execute(question, (owner, name)).fetchone()
+            other = None if found is None else Lease(*found)
+            if other is not None and other.until > now and other.holder != dead:
+                return LeaseAnswer(False, other)
+            db.execute(
+                """INSERT INTO session_lease VALUES (?, ?, ?, ?, ?, 0) ON CONFLICT (owner, name)
+                DO UPDATE SET holder = excluded.holder, run = excluded.run, until = excluded.until, interrupted = 0""",
+                (owner, name, lease.holder, lease.run, lease.until),
+            )
+            return LeaseAnswer(True, other, _find(db, owner, name))
+
+        return await self._tables.write(take, _lock_name(owner, name))
+
     async def renew(self, holder: str, until: float) -> list[tuple[str, str]]:
         """All leases of this holder. Returned are the sessions (owner, name) whose run is to make room."""
+
+        def renew(db: Sql) -> list[tuple[str, str]]:
+            db.execute("UPDATE session_lease SET until = ? WHERE holder = ?", (until, holder))
+            question = "SELECT owner, name FROM session_lease WHERE holder = ? AND interrupted <> 0"
+            return db.execute(question, (holder,)).fetchall()
+
+        return await self._tables.write(renew)
 
     async def interrupt(self, owner: str, name: str) -> None:
         """Let whoever has the lease know that its run is to make room."""
 
-    async def release(self, owner: str, name: str, lease: Lease) -> None: ...
+        def interrupt(db: Sql) -> None:
+            db.execute("UPDATE session_lease SET interrupted = 1 WHERE owner = ? AND name = ?", (owner, name))
+
+        await self._tables.write(interrupt)
+
+    async def release(self, owner: str, name: str, lease: Lease) -> None:
+        await self._tables.write(lambda db: _release(db, owner, name, lease))
+
+
+def _lock_name(owner: str, name: str) -> str:
+    return f"session {len(owner)}:{owner}{name}"
+
+
+def _release(db: Sql, owner: str, name: str, lease: Lease) -> None:
+    statement = "DELETE FROM session_lease WHERE owner = ? AND name = ? AND holder = ? AND run = ?"
+    db.execute(statement, (owner, name, lease.holder, lease.run))
+
+
+def _row(row: tuple[str, float, float, int, int, int, bytes]) -> SessionRow:
+    name, created, updated, head, ends, size, labels = row
+    return SessionRow(name, created, updated, head, ends, size, Raw(labels))
+
+
+def _find(db: Sql, owner: str, name: str) -> SessionRow | None:
+    found = db.execute(f"SELECT {_ROW} FROM session WHERE owner = ? AND name = ?", (owner, name)).fetchone()
+    return None if found is None else _row(found)
+
+
+def _key(db: Sql, owner: str, name: str) -> int | None:
+    found = db.execute("SELECT id FROM session WHERE owner = ? AND name = ?", (owner, name)).fetchone()
+    return None if found is None else found[0]
+
+
+def _node_of(db: Sql, session: int | None, run: str) -> int | None:
+    question = "SELECT number FROM session_node WHERE session = ? AND run = ? AND run <> ''"
+    found = db.execute(question, (session, run)).fetchone()
+    return None if found is None else found[0]
+
+
+def _begin(db: Sql, owner: str, name: str, labels: Raw, now: float) -> int:
+    key: int = db.execute(
+        "INSERT INTO session (owner, name, created, updated, head, ends, size, labels) VALUES (?, ?, ?, ?, 0, 0, 0, ?) "
+        "RETURNING id",
+        (owner, name, now, now, bytes(labels)),
+    ).fetchone()[0]
+    return key
+
+
+def _add_node(db: Sql, session: int, node: NewNode, now: float) -> int:
+    (last,) = db.execute("SELECT coalesce(max(number), 0) FROM session_node WHERE session = ?", (session,)).fetchone()
+    number: int = last + 1
+    db.execute(
+        "INSERT INTO session_node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (session, number, node.parent, node.upto, node.count, node.asked, node.run, now, node.turns),
+    )
+    db.execute("UPDATE session SET updated = ?, size = size + ? WHERE id = ?", (now, len(node.turns), session))
+    return number
+
+
+def _put(db: Sql, owner: str, name: str, node: NewNode, labels: Raw, now: float) -> None:
+    session = _begin(db, owner, name, labels, now)
+    number = _add_node(db, session, node, now)
+    db.execute("UPDATE session SET head = ?, ends = ? WHERE id = ?", (number, node.ends, session))
+
+
+def _prune_some(db: Sql, bounds: Bounds, now: float) -> int:
+    """The oldest few of those that are beyond the bounds."""
+    count, size = db.execute("SELECT count(*), CAST(coalesce(sum(size), 0) AS BIGINT) FROM session").fetchone()
+    oldest = db.execute(
+        """SELECT id, updated, size FROM session WHERE NOT EXISTS (
+            SELECT 1 FROM session_lease AS lease WHERE lease.owner = session.owner AND lease.name = session.name
+        ) ORDER BY updated, name LIMIT ?""",
+        (_AT_ONCE,),
+    ).fetchall()
+    gone: list[tuple[int]] = []
+    for key, updated, bytes_of in oldest:
+        is_old = bounds.max_age is not None and updated < now - bounds.max_age
+        are_many = bounds.max_count is not None and count > bounds.max_count
+        are_large = bounds.max_bytes is not None and size > bounds.max_bytes
+        if not (is_old or are_many or are_large):
+            break
+        gone.append((key,))
+        count, size = count - 1, size - bytes_of
+    db.executemany("DELETE FROM session WHERE id = ?", gone)
+    db.execute("DELETE FROM session_lease WHERE until < ?", (now - 86400,))  # of sessions that never came to be
+    return len(gone)

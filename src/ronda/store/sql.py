@@ -7,6 +7,7 @@ the connection was lost: what it does beside the database must bear that.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -36,17 +37,27 @@ class Duplicate(Exception):
     """What was to be new is there already."""
 
 
-class Tables(Protocol):
+class Tables(ABC):
     """Where the stores of a catalog keep their rows."""
 
     @property
+    @abstractmethod
     def is_there(self) -> bool:
         """False: nothing was ever kept, and looking must not be what makes a file."""
 
+    @abstractmethod
     async def read(self, job: Callable[[Sql], _T]) -> _T:
         """Do something in one snapshot."""
 
+    @abstractmethod
     async def write(self, job: Callable[[Sql], _T], alone: str = "", *, may_be_lost: bool = False) -> _T:
         """Do something in one transaction. Of those that name the same thing in `alone` one is under way at a time, wherever
         they are. `may_be_lost`: with a crash of the database's machine, so nobody waits for its disk. Raises Duplicate, which
         is the caller's to understand."""
+
+
+class TableStore:
+    """Rows of one kind, in the tables of a catalog."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables

@@ -13,12 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Literal, TypeVar
 
 from ronda.store import StoreError
+from ronda.store.approvals import APPROVAL_TABLE
+from ronda.store.catalog import Catalog
 from ronda.store.claims import FileClaims
+from ronda.store.sessions import SESSION_TABLES
 from ronda.store.sql import Duplicate, Sql
-from ronda.store.sql_approvals import APPROVAL_TABLE
-from ronda.store.sql_catalog import SqlCatalog
 from ronda.store.sql_queue import TABLES as QUEUE
-from ronda.store.sql_sessions import SESSION_TABLES
 from ronda.store.sqlite import explain, open_database, transaction
 
 _T = TypeVar("_T")
@@ -79,7 +79,7 @@ _MIGRATIONS: Final = (
 )
 
 
-class SqliteCatalog(SqlCatalog):
+class SqliteCatalog(Catalog):
     """Keeps things in the file at `path`. A lock that others keep for longer than `timeout` seconds is an error."""
 
     def __init__(self, path: str, *, timeout: float = 5.0) -> None:
@@ -88,7 +88,7 @@ class SqliteCatalog(SqlCatalog):
         self._timeout = timeout
         self._db: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(1, "ronda-catalog")  # which begins with the first thing to do
-        self.claims = FileClaims(f"{path}-claims")
+        self.claims: FileClaims = FileClaims(f"{path}-claims")
 
     @property
     def is_there(self) -> bool:
