@@ -1,29 +1,26 @@
-"""Writes docs/compatibility.md from the table of addresses and the tables that the doors' readers go by: `make docs`."""
+"""Writes docs/compatibility.md from the table of addresses, the tables that the doors' readers go by, and `field_tables`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from ronda.server.api import approvals, runs, sessions
+import field_tables
+
 from ronda.server.doors.responses import stored_responses, websocket
 from ronda.server.routes import ROUTES
 from ronda.wire.anthropic import blocks, declarations, fields
-from ronda.wire.app_stream import parameters
-from ronda.wire.mistral import agents, conversations, entries
-from ronda.wire.mistral import server_request as mistral
 from ronda.wire.openai_chat import server_request as chat
 from ronda.wire.openai_responses import compaction
 from ronda.wire.openai_responses import input as items
 from ronda.wire.openai_responses import server_request as responses
-from ronda.wire.openai_responses import tools as response_tools
 
 PAGE = Path(__file__).parent / "compatibility.md"
 
 HEAD = """# Compatibility
 
-Every address, and what becomes of every field of a request, door by door. `make docs` writes this page from the tables that the
-server goes by.
+Every address, and what becomes of every field of a request, door by door. `make docs` writes this page from tables, most of
+which the server goes by.
 
 - **read**: it does what its dialect says.
 - **passed on**: the model's provider gets it. One that speaks another dialect gets what it has a word for; what would be lost is
@@ -40,7 +37,7 @@ TABLES: dict[str, dict[str, Table]] = {
     "OpenAI Responses": {
         "POST /v1/responses": responses.FIELDS,
         "Items of `input`, by type": items.FIELDS,
-        "Items of `tools`, by type": response_tools.FIELDS,
+        "Items of `tools`, by type": field_tables.RESPONSE_TOOLS,
         "POST /v1/responses/compact": compaction.FIELDS,
         **stored_responses.FIELDS,
         "Messages of the WebSocket at /v1/responses": websocket.FIELDS,
@@ -50,19 +47,20 @@ TABLES: dict[str, dict[str, Table]] = {
         "What a user may say, by type": blocks.HEARD,
         "What an assistant may have said, by type": blocks.SPOKEN,
         "Members of `tools[]`": declarations.TOOL_FIELDS,
-        "Members of `tool_choice`": declarations.CHOICE_FIELDS,
+        "Members of `tool_choice`": field_tables.TOOL_CHOICE,
     },
     "Mistral Agents": {
-        "POST /v1/agents/completions": mistral.FIELDS,
-        "Members of `messages[]`": mistral.MESSAGE_FIELDS,
-        "POST /v1/agents, PATCH /v1/agents/ID": agents.AGENT_FIELDS,
-        "POST /v1/conversations": conversations.START_FIELDS,
-        "POST /v1/conversations/ID": conversations.APPEND_FIELDS,
-        "POST /v1/conversations/ID/restart": conversations.RESTART_FIELDS,
-        "Entries of `inputs`, by type": entries.FIELDS,
+        "POST /v1/agents/completions": field_tables.COMPLETION,
+        "Members of `messages[]`": field_tables.MESSAGES,
+        "POST /v1/agents, PATCH /v1/agents/ID": field_tables.AGENT,
+        "POST /v1/conversations": field_tables.START,
+        "POST /v1/conversations/ID": field_tables.APPEND,
+        "POST /v1/conversations/ID/restart": field_tables.RESTART,
+        "Entries of `inputs`, by type": field_tables.ENTRIES,
+        "Chunks of `content`, by type": field_tables.CHUNKS,
     },
-    "App stream": {"The first message of the WebSocket at /generate-code": parameters.FIELDS},
-    "Ronda": {**approvals.FIELDS, **runs.FIELDS, **sessions.FIELDS},
+    "App stream": {"The first message of the WebSocket at /generate-code": field_tables.APP_STREAM},
+    "Ronda": {**field_tables.APPROVALS, **field_tables.RUNS, **field_tables.SESSIONS},
 }
 
 

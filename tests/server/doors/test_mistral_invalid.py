@@ -16,25 +16,14 @@ from tests.server.mistral_doors import function, serving
 
 from ronda.testing import ScriptedModel
 from ronda.wire.json import encode
-from ronda.wire.mistral.agents import AGENT_FIELDS, AgentBody, AgentUpdate, read_create
-from ronda.wire.mistral.chunks import CHUNKS, Chunk
+from ronda.wire.mistral.agents import read_create
 from ronda.wire.mistral.conversations import (
-    APPEND_FIELDS,
-    RESTART_FIELDS,
-    START_FIELDS,
-    Append,
-    Restart,
-    Start,
     read_append,
     read_restart,
     read_start,
 )
 from ronda.wire.mistral.server_request import (
-    FIELDS,
-    MESSAGE_FIELDS,
     REFUSED,
-    CompletionBody,
-    Message,
     read_completion,
 )
 from ronda.wire.mistral.validation_errors import Invalid
@@ -283,20 +272,6 @@ def test_what_was_sent_is_not_said_again_where_it_is_large() -> None:
         read_completion(json.dumps({"agent_id": "x" * 20_000}).encode())
 
     assert len(encode(refused.value.details)) < 1000
-
-
-# ---- tables ------------------------------------------------------------------------------------------------------------
-
-
-def test_the_table_of_fields_has_each_of_them() -> None:
-    assert FIELDS.keys() == {*CompletionBody.__struct_fields__, *REFUSED}
-    assert MESSAGE_FIELDS.keys() == set(Message.__struct_fields__)
-    assert AGENT_FIELDS.keys() == set(AgentBody.__struct_fields__) | set(AgentUpdate.__struct_fields__)
-    assert START_FIELDS.keys() == set(Start.__struct_fields__)
-    assert APPEND_FIELDS.keys() == set(Append.__struct_fields__)
-    assert RESTART_FIELDS.keys() == set(Restart.__struct_fields__)
-    kinds: Any = Chunk
-    assert CHUNKS.keys() == {kind.__struct_config__.tag for kind in kinds.__args__}
 
 
 # ---- anything at all ---------------------------------------------------------------------------------------------------

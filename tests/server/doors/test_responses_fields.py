@@ -21,7 +21,6 @@ from ronda.providers.openai_responses import OpenAIResponses
 from ronda.providers.script import Call, ScriptedModel, calls, says
 from ronda.wire.openai_responses import compaction, server_request
 from ronda.wire.openai_responses import input as items
-from ronda.wire.openai_responses import tools as declared
 
 WEATHER = function("get_weather", city="string")
 FLIGHT = function("book_flight", city="string")
@@ -212,7 +211,7 @@ def test_every_field_of_the_api_has_a_fate() -> None:
         set(openai.types.responses.response_create_params.ResponseCreateParamsBase.__annotations__)
         <= server_request.FIELDS.keys()
     )
-    assert all(fates for fates in (items.FIELDS, declared.FIELDS, compaction.FIELDS))
+    assert all(fates for fates in (items.FIELDS, compaction.FIELDS))
 
 
 async def test_what_only_this_api_has_goes_to_an_upstream_of_this_api_alone(door: Door) -> None:

@@ -31,16 +31,6 @@ _PAGE: Final = 100
 _TRIES: Final = 25  # while others take the run up, or leave it
 _PAUSE: Final = 0.02  # seconds between two tries
 
-# For docs/compatibility.md: members of bodies.
-FIELDS: Final = {
-    "POST /v1/agent/approvals/{id}": {
-        "decision": "read: approve, deny",
-        "message": "read: what the model is told of a no",
-        "remember_for_session": "read: with approve; every later call of this tool in this run, and in its session, is approved",
-        "arguments": "read (ours): with approve; other arguments for the call",
-    },
-}
-
 
 class Conflict(BadRequest):
     """What is asked of a run does not go with how it stands."""

@@ -44,40 +44,15 @@ from ronda.wire.events import write_frame, write_preview
 from ronda.wire.failures import BROKE_DOWN, RUN_IS_WAITING, Failure
 from ronda.wire.fields import field, read_fields
 from ronda.wire.json import encode
-from ronda.wire.run_request import FIELDS as START_FIELDS
 from ronda.wire.runs import write_run, write_summary
 from ronda.wire.showing import Showing
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
 
-_PAGE: Final = 20
-_LONGEST_PAGE: Final = 100
+PAGE: Final = 20
+LONGEST_PAGE: Final = 100
 _PREVIEW_SOURCES: Final = frozenset({CallDelta, ModelStarted, ModelFinished, Checked, Asked, Answered})
-
-# For docs/compatibility.md: query parameters, and members of bodies.
-FIELDS: Final = {
-    "GET /v1/runs": {
-        "state": "read: " + ", ".join(SHOWN_STATES),
-        "session": "read",
-        "agent": "read: its name",
-        "group": "read: the variants of one request, in their order; goes with no other",
-        "limit": f"read: up to {_LONGEST_PAGE}; {_PAGE} if left out",
-        "before": "read: `next` of the page before",
-    },
-    "POST /v1/runs": START_FIELDS,
-    "POST /v1/runs/{id}/steer": {"text": "read: what the model hears with its next call"},
-    "POST /v1/runs/{id}/answer": {
-        "id": "read: of the question",
-        "decision": "read: approve, deny",
-        "arguments": "read: other arguments for the call; the answer to a question of kind `input`",
-        "message": "read: what the model is told of a no",
-        "remember": "read: the same for every later call of this tool in this run",
-    },
-    "GET /v1/runs/{id}/events": {
-        "after": "read: a position, such as 12 or 12.345; the header Last-Event-ID goes before it"
-    },
-}
 
 
 async def list_runs(server: Server, incoming: Incoming) -> ASGIApp:
@@ -98,7 +73,7 @@ async def list_runs(server: Server, incoming: Incoming) -> ASGIApp:
         session=query.text("session"),
         agent=query.text("agent"),
         before=query.whole("before", None, 0, None),
-        limit=query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE,
+        limit=query.whole("limit", PAGE, 1, LONGEST_PAGE) or PAGE,
     )
     page = await server.runs.journal.list_runs(wanted)
     data = [

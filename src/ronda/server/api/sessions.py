@@ -29,36 +29,6 @@ if TYPE_CHECKING:
 _PAGE: Final = 20
 _LONGEST_PAGE: Final = 100
 
-# For docs/compatibility.md: query parameters, and members of bodies.
-FIELDS: Final = {
-    "GET /v1/sessions": {
-        "limit": f"read: up to {_LONGEST_PAGE}; {_PAGE} if left out",
-        "before": "read: `next` of the page before",
-    },
-    "GET /v1/sessions/{id}": {"branch": "read: the id of a branch; the session as it stands if left out"},
-    "PUT /v1/sessions/{id}": {
-        "messages": "read: plain, or with tagged values as mistral.rs writes them",
-        "images": "read: base64; for parts of type `image`, in their order",
-        "videos": "refused: a part of type `video_url` is taken",
-        "files": "read: `{name, content}` with base64, on a server that runs code; elsewhere ignored",
-        "title": "read",
-        "metadata": "read",
-        "turns": "read: what messages cannot say; where it says the same as `messages`",
-        "any other": "ignored",
-    },
-    "PATCH /v1/sessions/{id}": {
-        "title": "read",
-        "metadata": "read: in the place of what was there",
-        "branch": "read: the id of a branch that the session goes on with",
-    },
-    "POST /v1/sessions/{id}/fork": {
-        "id": "read: of the copy; Ronda makes one if left out",
-        "num_turns": "read: up to the answer of this number; all if left out",
-        "run": "read: up to this run of the session, on whichever branch it is",
-        "round": "read: up to this round of the run; rounds count from 0",
-    },
-}
-
 
 async def list_sessions(server: Server, incoming: Incoming) -> ASGIApp:
     query = Query(incoming)

@@ -50,7 +50,6 @@ TOOL_FIELDS: Final[dict[str, str]] = {
     "use_cache": "passed on to Anthropic; elsewhere read: nothing is cached, every page is as it is now",
     "url_sources": "passed on to Anthropic; elsewhere refused: addresses are told by their domains alone (allowed_domains)",
 }
-CHOICE_FIELDS: Final[dict[str, str]] = {"type": "read", "name": "read", "disable_parallel_tool_use": "read"}
 
 
 class _UrlSource(Struct, frozen=True):

@@ -25,26 +25,6 @@ MAX_HISTORY: Final = 1_000
 MAX_OPTIONS: Final = 64
 
 
-# For docs/compatibility.md.
-FIELDS: Final = {
-    "generatedCodeConfig": "read: " + ", ".join(get_args(Stack)),
-    "inputMode": "read: " + ", ".join(get_args(InputMode)),
-    "generationType": "read: " + ", ".join(get_args(GenerationType)) + "; create if left out",
-    "prompt": "read: `text`, or `fullText` in its place; `images` and `videos` are data URLs",
-    "history": "read: messages with `role`, `text`, `images`, `videos`; with them an update does without `prompt`",
-    "fileState": "read: `path` and `content` of the page as it is",
-    "optionCodes": "read: pages that the model can look at",
-    "isImageGenerationEnabled": "read",
-    "isAssetExtractionEnabled": "read",
-    "designSystem": "read",
-    **dict.fromkeys(
-        ("openAiApiKey", "anthropicApiKey", "geminiApiKey", "replicateApiKey", "screenshotOneApiKey", "openAiBaseURL"),
-        "ignored: never read, never kept",
-    ),
-    "codeGenerationModel": "ignored: the server's own models write pages",
-}
-
-
 class Message(Struct, frozen=True):
     """What was said, with pictures and films as data URLs."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 
@@ -62,22 +62,6 @@ class AgentUpdate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     metadata: dict[str, Raw] | UnsetType | None = UNSET
     version_message: str | UnsetType | None = UNSET
     deployment_chat: bool | UnsetType | None = UNSET
-
-
-# What becomes of each field of an agent, for the compatibility table.
-AGENT_FIELDS: Final[dict[str, str]] = {
-    "model": "read: a model of this server",
-    "name": "read",
-    "instructions": "read: a system message before the caller's",
-    "tools": "read",
-    "completion_args": "read: they hold where a request says nothing",
-    "guardrails": "read: passed on to Mistral upstreams, elsewhere 403 with block_on_error, else a warning",
-    "description": "read: kept",
-    "handoffs": "read: agents of the same key, each offered as a tool; one that is deleted later is not offered any more",
-    "metadata": "read: kept",
-    "version_message": "read: kept with the version",
-    "deployment_chat": "read: kept (updates only)",
-}
 
 
 def read_create(body: bytes) -> AgentBody:

@@ -117,21 +117,6 @@ Chunk: TypeAlias = (
 )
 Content: TypeAlias = str | list[Chunk] | None
 
-# What becomes of each type of chunk, for the compatibility table.
-CHUNKS: Final[dict[str, str]] = {
-    "text": "read",
-    "image_url": "read",
-    "document_url": "read",
-    "reference": "read: a note to the model in a user's message; sent back to a Mistral upstream in an assistant's",
-    "file": "read: passed on by its id",
-    "thinking": "read: the text of it in a system message; sent back to a Mistral upstream in an assistant's",
-    "input_audio": "read",
-    "tool_reference": "read: a note to the model in a user's message; sent back to a Mistral upstream in an assistant's",
-    "tool_file": "read: passed on by its id",
-    "resource": "read: what it holds",
-    "resource_link": "read: a note to the model",
-}
-
 
 # ---- in ---------------------------------------------------------------------------------------------------------------
 

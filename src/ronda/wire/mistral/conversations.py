@@ -11,12 +11,11 @@ from msgspec import Meta, Raw, Struct, structs
 
 from ronda.core.plan import Approval
 from ronda.errors import BadRequest
-from ronda.wire.fields import BACKGROUND, DISCONNECT, PERMISSION_FATES
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.mistral.agents import AgentBody, check_agent, when
 from ronda.wire.mistral.declarations import CompletionArgs, Disconnect, Guardrail, seconds_of
 from ronda.wire.mistral.entries import Entry, read_inputs
-from ronda.wire.mistral.handoffs import MOST_HANDOFFS, Execution
+from ronda.wire.mistral.handoffs import Execution
 from ronda.wire.mistral.validation_errors import BODY, Invalid, decoder, read_body, refuse
 
 
@@ -61,63 +60,6 @@ class Restart(_Body, frozen=True, kw_only=True):
     guardrails: list[Guardrail] | None = None
     metadata: dict[str, Raw] | None = None
     agent_version: int | str | None = None
-
-
-_HANDOFF: Final = (
-    f"read: `server` if left out, for {MOST_HANDOFFS} handoffs in one answer at the most; after one with `client` the answer "
-    "ends, and the next append, which may be empty, goes to the next agent"
-)
-# What becomes of each field, for the compatibility table.
-START_FIELDS: Final[dict[str, str]] = {
-    "inputs": "read",
-    "stream": "read",
-    "store": "read: false keeps nothing, and the conversation cannot be continued",
-    "handoff_execution": _HANDOFF,
-    "instructions": "read: with 'model'",
-    "tools": "read: with 'model'",
-    "completion_args": "read: with an agent, for this answer",
-    "guardrails": "read: passed on to Mistral upstreams, elsewhere 403 with block_on_error, else a warning",
-    "name": "read",
-    "description": "read",
-    "metadata": "read",
-    "agent_id": "read: an agent or a model of this server",
-    "agent_version": "read",
-    "model": "read: a model of this server",
-    "max_tool_rounds": "read (ours)",
-    "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
-    "on_disconnect": DISCONNECT,
-    "agent_permission": PERMISSION_FATES["agent_permission"],
-    "background": BACKGROUND,
-}
-APPEND_FIELDS: Final[dict[str, str]] = {
-    "inputs": "read",
-    "stream": "read",
-    "store": "read: false answers without adding to the conversation",
-    "handoff_execution": _HANDOFF,
-    "completion_args": "read: for this answer",
-    "tool_confirmations": "read: of the calls that the last answer waits for, by their tool_call_id or approval_id",
-    "max_tool_rounds": "read (ours)",
-    "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
-    "on_disconnect": DISCONNECT,
-    "agent_permission": PERMISSION_FATES["agent_permission"],
-    "background": BACKGROUND,
-}
-RESTART_FIELDS: Final[dict[str, str]] = {
-    "from_entry_id": "read: the last entry that the new conversation has from the old one",
-    "inputs": "read",
-    "stream": "read",
-    "store": "read: false keeps nothing of the new conversation",
-    "handoff_execution": _HANDOFF,
-    "completion_args": "read: for this answer",
-    "guardrails": "read: as in a start",
-    "metadata": "read: the old conversation's if left out",
-    "agent_version": "read: the agent's current version if left out",
-    "max_tool_rounds": "read (ours)",
-    "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
-    "on_disconnect": DISCONNECT,
-    "agent_permission": PERMISSION_FATES["agent_permission"],
-    "background": BACKGROUND,
-}
 
 
 class ConversationBody(Struct, frozen=True, kw_only=True, omit_defaults=True):

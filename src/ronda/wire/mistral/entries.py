@@ -7,7 +7,7 @@ handing over to another agent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
@@ -70,16 +70,6 @@ class AgentHandoff(_Entry, frozen=True, kw_only=True, tag="agent.handoff"):
 
 
 Entry: TypeAlias = MessageInput | MessageOutput | FunctionCall | FunctionResult | ToolExecution | AgentHandoff
-
-# For docs/compatibility.md.
-FIELDS: Final[dict[str, str]] = {
-    "message.input": "read",
-    "message.output": "read",
-    "function.call": "read: a call of a function of the caller's",
-    "function.result": "read",
-    "tool.execution": "read: a call and what came of it",
-    "agent.handoff": "read: kept in the history; the model is told nothing of it",
-}
 
 
 def read_inputs(inputs: str | Sequence[Raw] | None, loc: Loc = (*BODY, "inputs")) -> list[Entry]:

@@ -13,10 +13,9 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 from ronda.core.parts import NULL, AssistantTurn, SystemTurn, ToolCall, ToolResult, ToolTurn, Turn, UserTurn
 from ronda.core.plan import Approval, Options
 from ronda.core.splice import SessionMode
-from ronda.wire import session_fields
-from ronda.wire.approvals import FATE, decisions_of
+from ronda.wire.approvals import decisions_of
 from ronda.wire.door_request import DoorRequest, OnBusy, SessionWish
-from ronda.wire.fields import BACKGROUND, DISCONNECT, MAX_MESSAGES, PERMISSION_FATES
+from ronda.wire.fields import MAX_MESSAGES
 from ronda.wire.json import text_of
 from ronda.wire.mistral.call_ids import made_up_id
 from ronda.wire.mistral.chunks import Content, assistant_parts, result_parts, system_text, user_parts
@@ -126,63 +125,6 @@ class CompletionBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     dry_base: float | None = None
     dry_allowed_length: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
     dry_sequence_breakers: list[str] | None = None
-
-
-_TO_MISTRAL: Final = "passed on to Mistral upstreams"
-
-# What becomes of each field, for the compatibility table.
-FIELDS: Final[dict[str, str]] = {
-    "messages": "read",
-    "agent_id": "read: a stored agent (ID, or ID@VERSION, or ID@ALIAS), or a model of this server",
-    "max_tokens": "read",
-    "stream": "read",
-    "stop": "read",
-    "random_seed": "read: the upstream's seed",
-    "metadata": f"read: kept with the run; {_TO_MISTRAL}",
-    "response_format": "read",
-    "tools": "read: beside the agent's; one of the same name takes its place",
-    "tool_choice": "read",
-    "presence_penalty": "passed on",
-    "frequency_penalty": "passed on",
-    "n": f"read: up to {MAX_CHOICES}",
-    "prediction": "passed on to Mistral and Chat Completions upstreams; elsewhere a hint that is dropped",
-    "parallel_tool_calls": "read",
-    "reasoning_effort": "read",
-    "prompt_mode": f"{_TO_MISTRAL}; elsewhere our own reasoning prompt and the upstream's switch",
-    "guardrails": f"{_TO_MISTRAL}; elsewhere there is no moderation: 403 with block_on_error, else a warning",
-    "prompt_cache_key": "passed on to Mistral and OpenAI upstreams; elsewhere a hint that is dropped",
-    "min_tokens": "passed on",
-    "repetition_penalty": "passed on",
-    "top_k": "passed on",
-    "logprobs": "passed on",
-    "top_logprobs": "passed on",
-    "prompt_logprobs": "refused unless false: upstreams do not give them",
-    "top_prompt_logprobs": "refused unless 0: upstreams do not give them",
-    "service_tier": "ignored: this server has one tier",
-    "max_tool_rounds": "read (ours)",
-    **session_fields.FIELDS,
-    "inputs": "read (ours): of an agent that has some",
-    "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
-    "on_disconnect": DISCONNECT,
-    "agent_permission": PERMISSION_FATES["agent_permission"],
-    "background": BACKGROUND,
-    "approvals": FATE,
-    "grammar": "passed on (ours)",
-    **dict.fromkeys(
-        ("min_p", "typical_p", "logit_bias", "ignore_eos", "enable_thinking", "chat_template_kwargs", "guide_calls"),
-        "passed on (ours)",
-    ),
-    **dict.fromkeys(("dry_multiplier", "dry_base", "dry_allowed_length", "dry_sequence_breakers"), "passed on (ours)"),
-    **{name: f"refused: {why}" for name, why in REFUSED.items()},
-}
-MESSAGE_FIELDS: Final[dict[str, str]] = {
-    "role": "read",
-    "content": "read",
-    "tool_calls": "read: arguments as an object or a string",
-    "prefix": "read: the answer begins with this content; of the last message only",
-    "tool_call_id": "read",
-    "name": "ignored: the call that a result answers names the tool",
-}
 
 
 # Passed on under their own names.

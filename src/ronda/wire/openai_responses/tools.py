@@ -18,7 +18,7 @@ from ronda.core.parts import NULL
 from ronda.core.plan import ToolChoice, ToolSpec
 from ronda.errors import BadRequest
 from ronda.wire.capabilities import HOSTED as CAPABILITIES
-from ronda.wire.capabilities import Need, fate, hosted_by, with_search_options
+from ronda.wire.capabilities import Need, hosted_by, with_search_options
 from ronda.wire.fields import MAX_TOOLS, bad, check_count, decode_field
 from ronda.wire.functions import (
     FunctionTool,
@@ -53,22 +53,6 @@ HOSTED: Final = (
 # Hosted tools that agents (Codex) offer in every request beside their own, whoever serves it: a model may use them, and does
 # without where they are not. Alone, or chosen, they are what the request is about, and refused like the others.
 OFFERED: Final = frozenset({"web_search", "tool_search", "image_generation"})
-_BESIDE: Final = "; beside functions it is left out, with a warning"
-# For docs/compatibility.md.
-FIELDS: Final[dict[str, str]] = {
-    "function": "read",
-    "namespace": "read: its functions are called NAMESPACE.NAME by the model",
-    "custom": "read: for the model a function of one text, `input`, that is told the grammar it has to follow",
-    **{
-        type: fate(hosted) + (_BESIDE if type in OFFERED else "")
-        for type in HOSTED
-        if (hosted := hosted_by(type)) is not None
-    },
-    **dict.fromkeys(
-        client_calls.OFFERED, "read: the client runs it; a model of another API is offered a function instead"
-    ),
-    "shell": "read: in a container on a server with --enable-shell, else refused; without one the client runs it",
-}
 
 
 class _Format(Struct, frozen=True):
