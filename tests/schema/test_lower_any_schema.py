@@ -45,7 +45,7 @@ def test_whatever_fits_the_schema_fits_what_every_provider_gets(schema: dict[str
 @given(tool_schemas())
 def test_whatever_fits_a_schema_fits_it_without_references(schema: dict[str, Json]) -> None:
     upgraded = modern(schema)
-    written = Walk(upgraded, WRITTEN_OUT).node(upgraded, "")
+    written = Walk(upgraded, WRITTEN_OUT).node(upgraded)
     validator = Validator(written, formats=True)
 
     assert '"$ref"' not in json.dumps(written)

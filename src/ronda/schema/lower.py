@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from ronda.schema.bounds import MAX_DEPTH, is_too_deep
+from ronda.schema.bounds import is_too_deep
 from ronda.schema.lower_draft import Schema, everywhere, is_dynamic, modern
 from ronda.schema.lower_names import lower_names
 from ronda.schema.lower_root import Root
@@ -30,7 +30,7 @@ from ronda.schema.lower_rules import (
     Rules,
 )
 from ronda.schema.lower_strict import Weight, strict_form, weigh
-from ronda.schema.lower_walk import Change, Walk
+from ronda.schema.lower_walk import Walk
 
 __all__ = [
     "ANTHROPIC",
@@ -39,7 +39,6 @@ __all__ = [
     "MISTRAL",
     "OPENAI",
     "RULES",
-    "Change",
     "LoweredSchema",
     "Rules",
     "Weight",
@@ -57,14 +56,12 @@ _DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
 class LoweredSchema(Struct, frozen=True):
     """A schema as a provider takes it.
 
-    `strict` says that the provider's own strict mode takes it too; else `unfit` says why not. `names` are properties at
-    the root that had to be called something else: the provider's name → the tool's own.
+    `strict` says that the provider's own strict mode takes it too. `names` are properties at the root that had to be
+    called something else: the provider's name → the tool's own.
     """
 
     schema: dict[str, Any]
     strict: bool
-    changes: tuple[Change, ...] = ()
-    unfit: Change | None = None
     names: dict[str, str] = {}
     weight: Weight = Weight()
 
@@ -83,10 +80,10 @@ def lower(schema: dict[str, Any], rules: Rules) -> LoweredSchema:
         if is_too_deep(schema):
             raise RecursionError
         if is_dynamic(schema):
-            return _any_object(rules, "refers to itself by $recursiveAnchor: any object")
+            return _any_object(rules)
         return _lower(modern(schema), rules)
     except RecursionError:
-        return _any_object(rules, f"nested deeper than {MAX_DEPTH} levels: any object")
+        return _any_object(rules)
 
 
 def lower_json(schema: bytes, rules: Rules) -> LoweredSchema:
@@ -122,7 +119,7 @@ def strict_within(tools: Sequence[LoweredSchema], rules: Rules) -> tuple[bool, .
 
 def _lower(schema: Schema, rules: Rules) -> LoweredSchema:
     walk = Walk(schema, rules)
-    root = Root(walk.node(schema, ""), walk, rules)
+    root = Root(walk.node(schema), walk, rules)
     references = _references(schema) if rules.references else ()
     if references and (
         walk.loosened  # what they lead to is looser now, and they may stand in a `not`
@@ -130,28 +127,18 @@ def _lower(schema: Schema, rules: Rules) -> LoweredSchema:
         or (root.changes_shape and not all(reference.startswith(_DEFINITIONS) for reference in references))
     ):
         walk = Walk(schema, msgspec.structs.replace(rules, references=False))
-        root = Root(walk.node(schema, ""), walk, rules)
+        root = Root(walk.node(schema), walk, rules)
     out, names = root.lowered()
-    changes = tuple(walk.changes)
-    if rules.always_strict:
-        return LoweredSchema(out, strict=True, changes=changes, names=names)
-    if rules.strict is None:
-        return LoweredSchema(out, strict=False, changes=changes, names=names)
-    if walk.loosened:
-        return LoweredSchema(out, strict=False, changes=changes, unfit=walk.first_loosened, names=names)
-    formed = strict_form(out, rules.strict)
-    weight = weigh(formed, rules.strict)
-    if isinstance(weight, Change):
-        return LoweredSchema(out, strict=False, changes=changes, unfit=weight, names=names)
-    return LoweredSchema(formed, strict=True, changes=changes, names=names, weight=weight)
+    if rules.strict is not None and not walk.loosened:
+        formed = strict_form(out, rules.strict)
+        if (weight := weigh(formed, rules.strict)) is not None:
+            return LoweredSchema(formed, strict=True, names=names, weight=weight)
+    return LoweredSchema(out, strict=rules.always_strict, names=names)
 
 
-def _any_object(rules: Rules, reason: str) -> LoweredSchema:
-    change = Change("", reason)
+def _any_object(rules: Rules) -> LoweredSchema:
     schema: Schema = {"type": "object", "properties": {}} if rules.properties_needed else {"type": "object"}
-    return LoweredSchema(
-        schema, strict=rules.always_strict, changes=(change,), unfit=None if rules.always_strict else change
-    )
+    return LoweredSchema(schema, strict=rules.always_strict)
 
 
 @functools.lru_cache(maxsize=KEPT)
@@ -164,7 +151,7 @@ def _read(schema: bytes, rules: Rules) -> LoweredSchema:
         value = msgspec.json.decode(schema)
     except (ValueError, RecursionError):
         value = None
-    return lower(value, rules) if isinstance(value, dict) else _any_object(rules, "not a JSON object: any object")
+    return lower(value, rules) if isinstance(value, dict) else _any_object(rules)
 
 
 def _references(schema: Schema) -> list[str]:

@@ -1,7 +1,7 @@
 """Schemas that hold together, or of which one holds → a single schema without `allOf`, `anyOf`, `oneOf`.
 
-Never tighter than what went in: where two schemas cannot be said in one, the second gives way. `notes` is told each time
-something got lost, so that whoever asked can say so, and knows not to do this inside a `not`.
+Never tighter than what went in: where two schemas cannot be said in one, the second gives way. `lost` is called each time
+something got lost, so that whoever asked knows not to do this inside a `not`.
 
 Both schemas are 2020-12. What is in them may be shared with the result, and is not changed.
 """
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ronda.schema.lower_draft import ANNOTATIONS, Schema
 
-Lost = Callable[[str], None]
+Lost = Callable[[], None]
 
 # Keywords that mean something only together: taken from one side or the other, never mixed.
 _UNITS: Final = (
@@ -47,7 +47,7 @@ def both(first: Any, second: Any, lost: Lost) -> Any:
         if keyword in first or keyword in second:
             # Each looks at what its own side knows. Pooled they would see less, or more: nobody can tell in general.
             merged.pop(keyword, None)
-            lost(keyword)
+            lost()
     taken = _take_units(merged, second, lost)
     for keyword, value in second.items():
         if keyword in taken or keyword in _NAMES or keyword in ("unevaluatedProperties", "unevaluatedItems"):
@@ -68,7 +68,7 @@ def _take_units(merged: Schema, second: Schema, lost: Lost) -> set[str]:
         if not any(keyword in merged for keyword in unit):
             merged.update({keyword: second[keyword] for keyword in unit if keyword in second})
         elif any(merged.get(keyword) != second.get(keyword) for keyword in unit):
-            lost(unit[0])
+            lost()
     return taken
 
 
@@ -79,7 +79,7 @@ def _merge(merged: Schema, keyword: str, value: Any, lost: Lost) -> None:
         if common:
             merged[keyword] = common[0] if len(common) == 1 else common
         else:
-            lost(keyword)  # nothing fits, which no provider has a word for
+            lost()  # nothing fits, which no provider has a word for
     elif keyword == "required" and isinstance(mine, list) and isinstance(value, list):
         merged[keyword] = list(dict.fromkeys([*mine, *value]))
     elif keyword in _MAPS and isinstance(mine, dict) and isinstance(value, dict):
@@ -102,7 +102,7 @@ def _merge(merged: Schema, keyword: str, value: Any, lost: Lost) -> None:
         if common := [option for option in mine if any(same(option, other) for other in value)]:
             merged[keyword] = common
         else:
-            lost(keyword)
+            lost()
     elif keyword in _LOWER and _numbers(mine, value):
         merged[keyword] = max(mine, value)
     elif keyword in _UPPER and _numbers(mine, value):
@@ -110,7 +110,7 @@ def _merge(merged: Schema, keyword: str, value: Any, lost: Lost) -> None:
     elif keyword == "uniqueItems":
         merged[keyword] = mine is True or value is True
     else:
-        lost(keyword)
+        lost()
 
 
 def either(branches: Sequence[Any], lost: Lost) -> Schema:
@@ -133,7 +133,7 @@ def either(branches: Sequence[Any], lost: Lost) -> Schema:
         merged["required"] = required
     if all(branch.get("additionalProperties") is False and "patternProperties" not in branch for branch in known):
         merged["additionalProperties"] = False
-    lost("alternatives")
+    lost()
     return merged
 
 

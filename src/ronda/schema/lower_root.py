@@ -10,7 +10,7 @@ import re
 from typing import Any, Final
 
 from ronda.schema.lower_draft import ANNOTATIONS, Schema, follow
-from ronda.schema.lower_merge import DEFINITIONS, Lost, both, either
+from ronda.schema.lower_merge import DEFINITIONS, both, either
 from ronda.schema.lower_names import allowed_names
 from ronda.schema.lower_rules import Rules
 from ronda.schema.lower_walk import Walk, say, types_of
@@ -48,11 +48,11 @@ class Root:
             root = self._flat(root, 0)
         if not isinstance(root, dict):
             if root is not True:
-                self._walk.loosen("", "nothing fits: any object does now")
+                self._walk.loosen()  # nothing fits: any object does now
             root = {}
         for keyword in ("not", "enum"):
             if keyword in root and keyword in self._rules.not_at_root:
-                self._walk.loosen(f"/{keyword}", f"{self._rules.provider} does not take it at the root")
+                self._walk.loosen()
                 root = _with_note(
                     {key: value for key, value in root.items() if key != keyword}, {keyword: root[keyword]}
                 )
@@ -66,10 +66,8 @@ class Root:
 
     def _typed(self, root: Schema) -> Schema:
         if root.get("type") not in self._rules.root_types:
-            if "type" not in root:
-                self._walk.change("", "arguments are always an object: said so")
-            elif "object" not in types_of(root):
-                self._walk.loosen("/type", "arguments are always an object")
+            if "type" in root and "object" not in types_of(root):
+                self._walk.loosen()  # arguments are always an object
                 root = {key: value for key, value in root.items() if key in ANNOTATIONS or key in DEFINITIONS}
             root = {"type": "object", **{key: value for key, value in root.items() if key != "type"}}
         if self._rules.properties_needed and root["type"] == "object" and "properties" not in root:
@@ -82,27 +80,24 @@ class Root:
         if not isinstance(schema, dict):
             return schema
         if depth > _MAX_DEPTH:
-            self._walk.loosen("", "combinations within combinations: too many")
+            self._walk.loosen()
             return {}
+        lost = self._walk.loosen
         flat: Any = {key: value for key, value in schema.items() if key not in _COMBINED}
         if isinstance(reference := schema.get("$ref"), str):
             target = follow(self._schema, reference[1:]) if reference.startswith("#") else None
             if target is None:
-                self._walk.loosen("/$ref", "leads nowhere in this schema")
+                lost()  # it leads nowhere in this schema
             else:
-                flat = both(flat, self._flat(target, depth + 1), self._lost("/$ref"))
+                flat = both(flat, self._flat(target, depth + 1), lost)
         for part in _list_of(schema, "allOf"):
-            flat = both(flat, self._flat(part, depth + 1), self._lost("/allOf"))
+            flat = both(flat, self._flat(part, depth + 1), lost)
         for keyword in ("anyOf", "oneOf"):
             if branches := _list_of(schema, keyword):
-                lost = self._lost(f"/{keyword}")
                 flat = both(flat, either([self._flat(branch, depth + 1) for branch in branches], lost), lost)
                 if isinstance(flat, dict):
                     flat = _with_note(flat, {keyword: branches})
         return flat
-
-    def _lost(self, at: str) -> Lost:
-        return lambda what: self._walk.loosen(at, f"{what} cannot be said at the root")
 
     # ---- names -------------------------------------------------------------------------------------------------------------
 
@@ -115,21 +110,18 @@ class Root:
     def _renamed(self, root: Schema) -> tuple[Schema, dict[str, str]]:
         assert self._rules.property_name is not None
         called = allowed_names(list(root["properties"]), self._rules.property_name)
-        kept = {key: value for key, value in root.items() if key in _NAMELESS}
+        named = {key: value for key, value in root.items() if key in _NAMELESS}
         if "patternProperties" in root:
-            kept.pop("additionalProperties", None)
-        for keyword in root.keys() - kept.keys() - ANNOTATIONS:
-            self._walk.loosen(f"/{keyword}", "speaks of properties by their names, and they have others now")
-        kept["properties"] = {
+            named.pop("additionalProperties", None)
+        if root.keys() - named.keys() - ANNOTATIONS:
+            self._walk.loosen()  # these speak of properties by their names, and they have others now
+        named["properties"] = {
             called[name]: sub if called[name] == name or not isinstance(sub, dict) else _with_real_name(sub, name)
             for name, sub in root["properties"].items()
         }
         if isinstance(required := root.get("required"), list):
-            kept["required"] = [called.get(name, name) for name in required]
-        names = {new: name for name, new in called.items() if new != name}
-        for name in names.values():
-            self._walk.change("/properties", f"{self._rules.provider} does not take the name {name[:80]!r}")
-        return kept, names
+            named["required"] = [called.get(name, name) for name in required]
+        return named, {new: name for name, new in called.items() if new != name}
 
 
 def _with_real_name(schema: Schema, name: str) -> Schema:

@@ -15,7 +15,6 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 import msgspec
 
-from ronda.schema.bounds import escape
 from ronda.schema.lower_draft import ANNOTATIONS, SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, Schema, direct, follow
 from ronda.schema.lower_merge import both
 from ronda.schema.lower_rules import Rules
@@ -46,13 +45,6 @@ _OF_CONTAINERS: Final = frozenset(
     {"items", "prefixItems", "minItems", "maxItems", "properties", "required", "additionalProperties"}
     | {"minProperties", "maxProperties"}
 )
-
-
-class Change(msgspec.Struct, frozen=True):
-    """What was done to a schema: where, as a JSON pointer into the schema as it was, and why."""
-
-    path: str
-    reason: str
 
 
 class Document:
@@ -106,98 +98,79 @@ class Walk:
 
     def __init__(self, root: Schema, rules: Rules, base: str = BASE) -> None:
         self.document = Document(root)
-        self.changes: list[Change] = []
         self.loosened = 0  # how often the result came to allow more than the schema
-        self.first_loosened: Change | None = None
         self._rules = rules
         self._nodes = 0
         self._open = [id(root)]  # targets of references being written out, outermost first
         self._base = [base]
 
-    def change(self, path: str, reason: str) -> None:
-        self.changes.append(Change(path, reason))
-
-    def loosen(self, path: str, reason: str) -> None:
+    def loosen(self) -> None:
         self.loosened += 1
-        self.first_loosened = self.first_loosened or Change(path, reason)
-        self.change(path, reason)
 
     # ---- one schema ----------------------------------------------------------------------------------------------------
 
-    def node(self, schema: Any, at: str, depth: int = 0, loosened: int | None = None) -> Any:
+    def node(self, schema: Any, depth: int = 0, loosened: int | None = None) -> Any:
         """`loosened`: how often that was before anything here was, where something of it was seen to already."""
-        if not isinstance(schema, dict):
-            return self._boolean(schema, at)
+        if isinstance(schema, bool):
+            return schema
         self._nodes += 1
-        if self._nodes > MAX_NODES or depth > MAX_DEPTH:
-            self.loosen(at, "too large or too deep: anything goes here")
+        if not isinstance(schema, dict) or self._nodes > MAX_NODES or depth > MAX_DEPTH:
+            self.loosen()  # no schema, too large or too deep: anything goes here
             return {}
         before = self.loosened if loosened is None else loosened
         if not self._rules.references:
             if "$dynamicRef" in schema:
-                schema = self._static(schema, at)
+                schema = self._static(schema)
             if "$ref" in schema:
-                return self._written_out(schema, at, depth, before)
+                return self._written_out(schema, depth, before)
         self._base.append(self.document.base(schema, self._base[-1]))
-        lowered = self._lowered(schema, at, depth, before)
+        lowered = self._lowered(schema, depth, before)
         self._base.pop()
         return lowered
 
-    def _boolean(self, schema: Any, at: str) -> Any:
-        if isinstance(schema, bool):
-            return schema
-        self.loosen(at, "not a schema: anything goes here")
-        return {}
-
-    def _lowered(self, schema: Schema, at: str, depth: int, before: int) -> Schema:
+    def _lowered(self, schema: Schema, depth: int, before: int) -> Schema:
         out: Schema = {}
         dropped: Schema = {}
         for keyword, value in schema.items():
             if keyword in _IDENTITY and not self._rules.references:
                 continue
             if keyword in SCHEMA_MAPS and isinstance(value, dict):
-                out[keyword] = {
-                    name: self.node(sub, f"{at}/{keyword}/{escape(name)}", depth + 1) for name, sub in value.items()
-                }
+                out[keyword] = {name: self.node(sub, depth + 1) for name, sub in value.items()}
             elif keyword in SCHEMA_LISTS and isinstance(value, list):
                 mark = self.loosened
-                out[keyword] = [self.node(sub, f"{at}/{keyword}/{n}", depth + 1) for n, sub in enumerate(value)]
+                out[keyword] = [self.node(sub, depth + 1) for sub in value]
                 if keyword == "oneOf" and self.loosened > mark:
-                    self._either(out, at)
+                    self._either(out)
             elif keyword in ("not", "if", "contains"):
-                self._turned(schema, out, dropped, keyword, at, depth)
+                self._turned(schema, out, dropped, keyword, depth)
             elif keyword in SCHEMAS and isinstance(value, (dict, bool)):
-                out[keyword] = self.node(value, f"{at}/{keyword}", depth + 1)
+                out[keyword] = self.node(value, depth + 1)
             else:
                 out[keyword] = value
         for keyword in dropped:
             out.pop(keyword, None)
-        self._restrict(out, dropped, at)
-        if self.loosened > before:
-            for keyword in ("unevaluatedProperties", "unevaluatedItems"):
-                # They ask the others what has been seen, and the others may see less now.
-                if out.pop(keyword, None) is not None:
-                    self.loosen(f"{at}/{keyword}", "depends on what had to be changed")
+        self._restrict(out, dropped)
+        if self.loosened > before:  # these ask the others what has been seen, and the others may see less now
+            out.pop("unevaluatedProperties", None)
+            out.pop("unevaluatedItems", None)
         if dropped:
             say(out, dropped)
         return out
 
-    def _turned(self, schema: Schema, out: Schema, dropped: Schema, keyword: str, at: str, depth: int) -> None:
+    def _turned(self, schema: Schema, out: Schema, dropped: Schema, keyword: str, depth: int) -> None:
         """Where a looser subschema makes a tighter whole: all or nothing."""
-        mark, changes = self.loosened, len(self.changes)
-        lowered = self.node(schema[keyword], f"{at}/{keyword}", depth + 1)
+        mark = self.loosened
+        lowered = self.node(schema[keyword], depth + 1)
         if self.loosened == mark or (keyword == "contains" and "maxContains" not in schema):
             out[keyword] = lowered
             return
-        del self.changes[changes:]
-        self.loosen(f"{at}/{keyword}", "cannot be said exactly, and only exactly would it be right")
         for other in (keyword, *_LEANS_ON.get(keyword, ())):
             if other in schema:
                 dropped[other] = schema[other]
 
-    def _either(self, out: Schema, at: str) -> None:
+    def _either(self, out: Schema) -> None:
         branches = out.pop("oneOf")
-        self.loosen(f"{at}/oneOf", "more than one alternative may fit")
+        self.loosen()  # more than one alternative may fit
         if "anyOf" in out:
             out["allOf"] = [*out.get("allOf", ()), {"anyOf": branches}]
         else:
@@ -205,44 +178,41 @@ class Walk:
 
     # ---- words the provider does not know --------------------------------------------------------------------------------
 
-    def _restrict(self, out: Schema, dropped: Schema, at: str) -> None:
+    def _restrict(self, out: Schema, dropped: Schema) -> None:
         keywords = self._rules.keywords
         if keywords is not None:
-            self._reword(out, keywords, at)
+            self._reword(out, keywords)
             for keyword in [keyword for keyword in out if keyword not in keywords]:
                 if keyword not in out:
                     continue
                 value = out.pop(keyword)
                 if keyword not in _CONSTRAINTS:
                     continue
-                self.loosen(f"{at}/{keyword}", f"{self._rules.provider} does not know it")
+                self.loosen()
                 dropped[keyword] = value
                 for other in _LEANS_ON.get(keyword, ()):
                     if other in out and out[other] is not True:
                         dropped[other] = out.pop(other)
-                        self.loosen(f"{at}/{other}", f"means nothing without {keyword}")
-        formats, said = self._rules.formats, out.get("format")
-        if formats is not None and isinstance(said, str) and said not in formats:
+        formats, format = self._rules.formats, out.get("format")
+        if formats is not None and isinstance(format, str) and format not in formats:
             dropped["format"] = out.pop("format")
-            self.loosen(f"{at}/format", f"{self._rules.provider} does not know {said[:40]!r}")
+            self.loosen()
         if keywords is not None and isinstance(options := out.get("enum"), list) and options:
-            self._enum(out, options, at)  # last: it may move what is left into an alternative
+            self._enum(out, options)  # last: it may move what is left into an alternative
         if self._rules.required_known and isinstance(required := out.get("required"), list):
             known = [name for name in required if name in out.get("properties", {})]
             if known != required:
                 dropped["required"] = required
-                self.loosen(f"{at}/required", "names properties that are not described")
+                self.loosen()
                 out["required"] = known
                 if not known:
                     del out["required"]
         if self._rules.items_needed and "items" not in out and "array" in types_of(out):
             out["items"] = {}
-            self.change(at, "a list needs items: any")
         if self._rules.properties_needed and "properties" not in out and out.get("type") == "object":
             out["properties"] = {}
-            self.change(at, "an object needs properties: none")
 
-    def _reword(self, out: Schema, keywords: frozenset[str], at: str) -> None:
+    def _reword(self, out: Schema, keywords: frozenset[str]) -> None:
         """The same in words that are known, as far as that goes."""
         if "const" in out and "const" not in keywords:
             value = out.pop("const")
@@ -250,25 +220,25 @@ class Walk:
             if options is None:
                 out["enum"] = [value]
             else:
-                self.loosen(f"{at}/const", "there is an enum already")
+                self.loosen()
         for exclusive, plain, stronger in (("exclusiveMinimum", "minimum", max), ("exclusiveMaximum", "maximum", min)):
             if exclusive in out and exclusive not in keywords:
                 bound = out.pop(exclusive)
                 out[plain] = stronger(out[plain], bound) if plain in out else bound
-                self.loosen(f"{at}/{exclusive}", f"the bound itself is allowed, as {plain}")
+                self.loosen()  # the bound itself is allowed
         if "oneOf" in out and "oneOf" not in keywords:
-            self._either(out, at)
+            self._either(out)
         if "allOf" in out and "allOf" not in keywords:
             merged: Any = {key: value for key, value in out.items() if key != "allOf"}
             for branch in out["allOf"]:
-                merged = both(merged, branch, lambda what: self.loosen(f"{at}/allOf", f"{what} is lost in merging"))
+                merged = both(merged, branch, self.loosen)
             if merged is False:
-                self.loosen(f"{at}/allOf", "nothing fits: there is no word for that")
+                self.loosen()  # nothing fits: there is no word for that
                 merged = {}
             out.clear()
             out.update(merged)
 
-    def _enum(self, out: Schema, options: list[Any], at: str) -> None:
+    def _enum(self, out: Schema, options: list[Any]) -> None:
         """Only texts, or only numbers, of which none is empty; null is an alternative of its own."""
         plain = [option for option in options if option is not None]
         texts = all(isinstance(option, str) and option for option in plain)
@@ -276,13 +246,13 @@ class Walk:
         nullable = len(plain) < len(options)
         if not plain or not (texts or numbers) or (nullable and "anyOf" in out):
             del out["enum"]
-            self.loosen(f"{at}/enum", "only texts that are not empty can be listed")
+            self.loosen()
             out.setdefault("type", list(dict.fromkeys(_type_of(option) for option in options)))
             say(out, {"enum": options})
             return
         types = types_of(out)
         if texts and "array" in types and "string" not in types:
-            self._enum_of_items(out, plain, at)
+            self._enum_of_items(out, plain)
             return
         kind = "string" if texts else "integer" if "integer" in types else "number"
         out["enum"], out["type"] = plain, kind
@@ -292,51 +262,50 @@ class Walk:
             inner = {key: out.pop(key) for key in list(out) if key not in ("title", "description", "default")}
             out["anyOf"] = [inner, {"type": "null"}]
 
-    def _enum_of_items(self, out: Schema, options: list[Any], at: str) -> None:
+    def _enum_of_items(self, out: Schema, options: list[Any]) -> None:
         """Texts that a list should be one of, which it cannot be: what may stand in the list was meant."""
         del out["enum"]
+        self.loosen()
         items = out.get("items", {})
         if isinstance(items, dict) and "enum" not in items and types_of(items) in ([], ["string"]):
-            self.loosen(f"{at}/enum", "no list is one of these texts: its items are")
             out["items"] = {**items, "type": "string", "enum": options}
         else:
-            self.loosen(f"{at}/enum", "no list is one of these texts")
             say(out, {"enum": options})
 
     # ---- references --------------------------------------------------------------------------------------------------------
 
-    def _static(self, schema: Schema, at: str) -> Schema:
+    def _static(self, schema: Schema) -> Schema:
         reference = schema["$dynamicRef"]
         rest = {key: value for key, value in schema.items() if key != "$dynamicRef"}
         if isinstance(reference, str) and self.document.is_plain(reference):
             if "$ref" in rest:
                 return {**rest, "allOf": [*rest.get("allOf", ()), {"$ref": reference}]}
             return {"$ref": reference, **rest}
-        self.loosen(f"{at}/$dynamicRef", "what it means depends on who asks")
+        self.loosen()  # what it means depends on who asks
         return rest
 
-    def _written_out(self, schema: Schema, at: str, depth: int, before: int) -> Any:
+    def _written_out(self, schema: Schema, depth: int, before: int) -> Any:
         known = self._rules.keywords
         rest = {key: value for key, value in schema.items() if key != "$ref" and key not in _IDENTITY}
         if "$id" in schema or not rest.keys() <= ANNOTATIONS:
             # What is beside a reference holds too.
             own = {key: value for key, value in schema.items() if key != "$ref"}
             own["allOf"] = [*own.get("allOf", ()), {"$ref": schema["$ref"]}]
-            return self.node(own, at, depth, before)
+            return self.node(own, depth, before)
         rest = {key: value for key, value in rest.items() if known is None or key in known}
         reference = schema["$ref"]
         found = self.document.find(reference, self._base[-1]) if isinstance(reference, str) else None
         if found is None:
-            self.loosen(f"{at}/$ref", "leads nowhere in this schema")
+            self.loosen()  # it leads nowhere in this schema
             return rest
         target, base = found
         if self._open.count(id(target)) > self._rules.unrolled:
-            self.loosen(f"{at}/$ref", "refers to itself: cut here")
+            self.loosen()  # it refers to itself: cut here
             kind = target.get("type") if isinstance(target, dict) else None
             return {"type": kind, **rest} if isinstance(kind, str) else rest
         self._open.append(id(target))
         self._base.append(base)
-        written = self.node(target, at, depth + 1)
+        written = self.node(target, depth + 1)
         self._open.pop()
         self._base.pop()
         return {**written, **rest} if isinstance(written, dict) else written

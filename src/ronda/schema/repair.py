@@ -271,7 +271,7 @@ class _Repair:
         """A part of the schema, with what it refers to written out."""
         if not any("$ref" in node or "$dynamicRef" in node for node in everywhere(schema)):
             return schema
-        return Walk(self.root, WRITTEN_OUT, base).node(schema, "")
+        return Walk(self.root, WRITTEN_OUT, base).node(schema)
 
 
 # ---- readings ---------------------------------------------------------------------------------------------------------
