@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from typing import Final
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -192,16 +191,8 @@ def lives(draw: st.DrawFn) -> list[Event]:
     return events
 
 
-PLAIN: Final = (int, float, bool)  # what needs no annotation
-
-
 def state(run: Run) -> dict[str, object]:
-    defaults = {
-        name: value
-        for name, value in vars(RunState).items()
-        if name in RunState.__annotations__ or type(value) in PLAIN
-    }
-    return {**{name: getattr(run, name) for name in defaults}, **vars(run)}
+    return {name: getattr(run, name) for name in RunState.__slots__}
 
 
 @given(lives(), st.lists(st.integers(1, 3), max_size=4))

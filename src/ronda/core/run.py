@@ -92,6 +92,8 @@ MOST_RECOVERIES: Final = 3  # without anything that was finished in between
 
 
 class Run(RunState):
+    __slots__ = ()
+
     # ---- apply -------------------------------------------------------------------------------------------------------
 
     def apply(self, event: Event) -> None:

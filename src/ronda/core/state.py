@@ -21,34 +21,43 @@ from ronda.core.taint import CLEAN, marks_in, may_leak
 
 
 class RunState:
-    # Where every run begins.
-    round = 0  # of the next model call
-    tool_rounds = 0
-    tool_calls = 0
-    usage: Usage = NO_USAGE
-    limit: LimitName | None = None  # that was reached
-    ended: RunFinished | None = None
-    failure: ModelFailed | None = None
-    denied: Checked | None = None  # the guardrail's no that ends the run
-    questions_asked = 0
-    _may_leak = False  # some of its tools send data out
-    _marks: frozenset[str] = CLEAN  # what it has read, where it could send that out
-    _trusted: frozenset[str] = CLEAN  # tools that a person lets send data out
-    _asked: frozenset[str] = frozenset()  # the ids of its own questions
-    children_asked: frozenset[str] = frozenset()  # the ids of what they asked
-    _recoveries = 0  # since something was finished, of those whose processes were not told to end
-    _is_released = False
-    steered = 0  # messages of people that the model has been told
-    model_is_running = False
-    _last = False  # the model call under way, or the last there was, is to be the last of the run
-    _calls: OpenCalls = NO_CALLS
-    _answer: AssistantTurn | None = None
-    _partial: AssistantTurn | None = None
-    _end: Finish | None = None
-    _unchecked_output = False  # the model said something that the output guardrail has not seen
-    driven = 0.0  # seconds, up to the newest fact: waiting does not count. Only where they are limited
+    # Many, and read in every round: slots stay quick however many there are, an instance's dictionary does not.
+    __slots__ = (
+        "_answer", "_asked", "_at", "_calls", "_conversation", "_end", "_is_guarded", "_is_released", "_is_timed", "_last",
+        "_marks", "_may_leak", "_obligations", "_partial", "_recoveries", "_steering", "_stuck", "_trusted",
+        "_unchecked_output", "children_asked", "denied", "driven", "ended", "failure", "id", "limit", "model_is_running",
+        "plan", "questions_asked", "round", "runs_tools", "shown_tools", "size", "start", "steered", "tool_calls",
+        "tool_rounds", "tools", "turns", "usage",
+    )  # fmt: skip
 
     def __init__(self, start: RunStarted) -> None:
+        # Where every run begins.
+        self.round = 0  # of the next model call
+        self.tool_rounds = 0
+        self.tool_calls = 0
+        self.usage: Usage = NO_USAGE
+        self.limit: LimitName | None = None  # that was reached
+        self.ended: RunFinished | None = None
+        self.failure: ModelFailed | None = None
+        self.denied: Checked | None = None  # the guardrail's no that ends the run
+        self.questions_asked = 0
+        self._may_leak = False  # some of its tools send data out
+        self._marks: frozenset[str] = CLEAN  # what it has read, where it could send that out
+        self._trusted: frozenset[str] = CLEAN  # tools that a person lets send data out
+        self._asked: frozenset[str] = frozenset()  # the ids of its own questions
+        self.children_asked: frozenset[str] = frozenset()  # the ids of what they asked
+        self._recoveries = 0  # since something was finished, of those whose processes were not told to end
+        self._is_released = False
+        self.steered = 0  # messages of people that the model has been told
+        self.model_is_running = False
+        self._last = False  # the model call under way, or the last there was, is to be the last of the run
+        self._calls: OpenCalls = NO_CALLS
+        self._answer: AssistantTurn | None = None
+        self._partial: AssistantTurn | None = None
+        self._end: Finish | None = None
+        self._unchecked_output = False  # the model said something that the output guardrail has not seen
+        self.driven = 0.0  # seconds, up to the newest fact: waiting does not count. Only where they are limited
+        # What it begins with.
         plan = start.plan
         self.start = start
         self.id = start.run
@@ -144,6 +153,11 @@ class RunState:
         """Calls of the last turn that have no result yet: after `Finish("tool_calls")`, the caller's."""
         calls = self._calls
         return tuple([call for id, call in calls.asked.items() if id not in calls.results])
+
+    @property
+    def open_count(self) -> int:
+        """How many `open_calls` there are."""
+        return len(self._calls.asked) - len(self._calls.results)
 
     @property
     def hands_over(self) -> bool:

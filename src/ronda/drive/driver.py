@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, assert_never
 
-import msgspec
+from msgspec.structs import force_setattr, replace
 
 from ronda.core.actions import Action, Ask, CallModel, CallTool, Check, Compact, Finish
 from ronda.core.call_ids import CallIds
@@ -73,25 +73,13 @@ class Driver:
     With `at_once` a model call is told of before it is made, also where nobody is shown previews.
     """
 
-    exclusive: Exclusive | None = None
-    steering: Steering | None = None
-    inbox: Inbox | None = None
-    guardrails: Guardrails | None = None
-    summarize: Summarize | None = None
-    is_cancelled: Callable[[], bool] | None = None
-    start_child: StartChild | None = None
-    room: Wait | None = None
-    long_results: OpenLongResults | None = None
-    why_stopped: Callable[[], StopReason] | None = None
-    workspace: str | None = None
-    at_once = False
-    size = 0  # of the run, at its last model call …
-    turns_before = 0  # … and how many turns that was
-    call_ids: CallIds | None = None  # of the model call under way, once something of it is shown
-    # Clock, chance and time, for those who test.
-    now: Callable[[], float] = staticmethod(time.time)
-    jitter: Callable[[], float] = staticmethod(random.random)
-    sleep: Callable[[float], Awaitable[None]] = staticmethod(asyncio.sleep)
+    # Many, and read in every round: slots stay quick however many there are, an instance's dictionary does not.
+    __slots__ = (
+        "at_once", "barrier", "call_ids", "emit", "exclusive", "guardrails", "has_callers", "inbox", "is_cancelled",
+        "is_strict", "jitter", "long_results", "loop", "now", "pending", "progressed", "provider", "room", "run", "sampled",
+        "scratch", "shown", "size", "sleep", "start_child", "steering", "summarize", "tools", "turns", "turns_before",
+        "warned", "why_stopped", "workspace",
+    )  # fmt: skip
 
     def __init__(
         self, run: Run, provider: Provider, tools: Mapping[str, Tool], emit: Emit, barrier: Barrier | None
@@ -101,8 +89,27 @@ class Driver:
         self.tools = tools
         self.emit = emit
         self.barrier = barrier
+        self.exclusive: Exclusive | None = None
+        self.steering: Steering | None = None
+        self.inbox: Inbox | None = None
+        self.guardrails: Guardrails | None = None
+        self.summarize: Summarize | None = None
+        self.is_cancelled: Callable[[], bool] | None = None
+        self.start_child: StartChild | None = None
+        self.room: Wait | None = None
+        self.long_results: OpenLongResults | None = None
+        self.why_stopped: Callable[[], StopReason] | None = None
+        self.workspace: str | None = None
+        self.at_once = False
+        # Clock, chance and time, for those who test.
+        self.now: Callable[[], float] = time.time
+        self.jitter: Callable[[], float] = random.random
+        self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.pending: list[Event] = []
         self.shown: list[Preview] = []  # of the model call under way: what is kept of it if it breaks off
+        self.call_ids: CallIds | None = None  # of the same, once something of it is shown
+        self.size = 0  # of the run, at its last model call …
+        self.turns_before = 0  # … and how many turns that was
         self.scratch: dict[str, Any] = {}
         self.warned: set[str] = set()  # what a provider says in every round is said once
         self.progressed: dict[str, int] = {}  # bytes that a call has shown
@@ -129,7 +136,8 @@ class Driver:
     def flush(self) -> None:
         if self.pending:
             batch, self.pending = self.pending, []
-            self.emit(batch)
+            emit = self.emit
+            emit(batch)
 
     def show(self, batch: Sequence[Preview]) -> bool:
         """False if whoever watches is far behind."""
@@ -251,8 +259,9 @@ class Driver:
     async def _call_model(self, action: CallModel) -> None:
         run = self.run
         plan = run.plan
+        now = self.now
         round, last, nudge = action.round, action.last, action.nudge
-        started = ModelStarted(round, last, nudge, self.now(), action.owes)
+        started = ModelStarted(round, last, nudge, now(), action.owes)
         self.record(started)
         if plan.stream or self.at_once:
             self.flush()
@@ -290,15 +299,19 @@ class Driver:
             self.flush()
             await self.sleep(wait)
             self._stop_if_cancelled()
-        told = [warning for warning in finished.warnings if warning not in self.warned]
-        self.warned.update(told)
+        news = self._news_in(finished.warnings) if finished.warnings else []
         finished, warnings = settle(finished, run)
         if self.is_strict and finished.turn.calls:
             finished, more = fit_calls(finished, run)
             warnings += more
-        self.record(ModelFinished(finished.turn, finished.usage, finished.logprobs, self.now(), held=finished.held))
-        for warning in (*told, *warnings):
-            self.record(Warned(warning, self.now()))
+        self.record(ModelFinished(finished.turn, finished.usage, finished.logprobs, now(), held=finished.held))
+        for warning in news + warnings:
+            self.record(Warned(warning, now()))
+
+    def _news_in(self, warnings: Sequence[str]) -> list[str]:
+        news = [warning for warning in warnings if warning not in self.warned]
+        self.warned.update(news)
+        return news
 
     async def _break_answer_off(self, reason: str, started: ModelStarted) -> None:
         """Something of the answer was shown before it broke off."""
@@ -341,7 +354,7 @@ class Driver:
     async def _call_tools(self, actions: list[Action]) -> None:
         calls = self._begin(actions)
         await self.keep()
-        if len(calls) == 1 and len(self.run.open_calls) == 1:
+        if len(calls) == 1 and self.run.open_count == 1:
             self.finished(await call_tool(self, calls[0]))
             return
         tasks = [asyncio.create_task(call_tool(self, call)) for call in calls]
@@ -372,12 +385,12 @@ class Driver:
     def _begin(self, actions: list[Action]) -> list[ToolCall]:
         """Put the questions, and say which calls start: recorded both, and kept before anything comes of them."""
         started: list[ToolCall] = []
+        run, now = self.run, self.now
         for action in actions:
             if type(action) is CallTool:
                 call = action.call
-                run = self.run
                 child = child_id(run.id, run.round - 1, call.id) if run.tools[call.name].is_agent else ""
-                self.record(ToolStarted(call.id, self.now(), call.name, child))
+                self.record(ToolStarted(call.id, now(), call.name, child))
                 started.append(call)
             elif type(action) is Ask:
                 questions.ask(self, action.call)
@@ -403,13 +416,15 @@ class Driver:
 
     def finished(self, done: ToolFinished | Waiting) -> None:
         if isinstance(done, ToolFinished):
-            usage = done.usage
+            now = self.now
+            force_setattr(done, "at", now())  # nobody has seen it yet
             if self.sampled:
-                usage += self.sampled.pop(done.result.call_id, (0, NO_USAGE))[1]
-            self.record(msgspec.structs.replace(done, at=self.now(), usage=usage))
+                _, usage = self.sampled.pop(done.result.call_id, (0, NO_USAGE))
+                done = replace(done, usage=done.usage + usage)
+            self.record(done)
         else:
             for question in done.questions:
-                self.record(msgspec.structs.replace(question, at=self.now()))
+                self.record(replace(question, at=self.now()))
 
     # ---- what tools may ask of us --------------------------------------------------------------------------------------
 
