@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import types
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -104,7 +105,8 @@ async def _shorten(
 
 def _context(driver: Driver, call: ToolCall, spec: ToolSpec) -> ToolContext:
     run = driver.run
-    start, now = run.start, driver.now()
+    clock = driver.now
+    start, now = run.start, clock()
     deadline = None if spec.timeout is None else now + spec.timeout
     if (seconds := run.plan.limits.seconds) is not None:
         end = now + seconds - run.seconds_driven(now)
@@ -158,15 +160,37 @@ async def _run_in_time(
 ) -> ToolOutput:
     if timeout is None:
         return await tool.run(arguments, context)
+    work = tool.run(arguments, context).__await__()
+    try:
+        waits_for = next(work)
+    except StopIteration as end:  # done without waiting for anything: a clock would cost more than many a tool
+        output: ToolOutput = end.value
+        return output
     try:
         async with asyncio.timeout(timeout) as clock:
-            return await tool.run(arguments, context)
+            return await _go_on(work, waits_for)
     except TimeoutError:
         if clock.expired():
             raise ToolFailed(f"timed out after {timeout:g} seconds") from None
         raise
     finally:
         del clock  # it knows the task, whose cancellation would know it by this frame
+
+
+@types.coroutine
+def _go_on(work: Generator[Any, Any, ToolOutput], waits_for: Any) -> Generator[Any, Any, ToolOutput]:
+    """The rest of what has begun, as `await` would do it."""
+    while True:
+        try:
+            try:
+                sent = yield waits_for
+            except BaseException as error:
+                waits_for = work.throw(error)
+            else:
+                waits_for = work.send(sent)
+        except StopIteration as end:
+            output: ToolOutput = end.value
+            return output
 
 
 def is_being_cancelled() -> bool:
