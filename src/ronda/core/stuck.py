@@ -13,19 +13,20 @@ from ronda.core.arguments import canonical, recover
 from ronda.core.calls import OpenCalls
 from ronda.core.events import EndReason
 from ronda.core.limits import CUT_IN_A_ROW, REPEATS_BEFORE_TOLD, UNKNOWN_IN_A_ROW
-from ronda.core.parts import Stop, ToolResult
+from ronda.core.parts import Stop, ToolCall, ToolResult
 from ronda.core.triage import Triage
 
 _REPEATED = "\n\n[You have made this very call {n} times with the same result. Do something else, or answer with what you have.]"
 
 
 class StuckDetector(Struct, gc=False):
-    """`breaks`, `cut` and `unknown` are in a row; `repeats` is how often by call and result."""
+    """`breaks`, `cut` and `unknown` are in a row."""
 
     breaks: int = 0
     cut: int = 0
     unknown: int = 0
-    repeats: dict[tuple[str, bytes, str], int] = {}
+    first: dict[tuple[str, str], str | None] = {}  # by tool and result: the arguments of a call that was alone with it
+    repeats: dict[tuple[str, bytes, str], int] = {}  # by tool, arguments and result: how often, of those that were not
     end: Finish | None = None  # the same call once too often
 
     @property
@@ -55,10 +56,7 @@ class StuckDetector(Struct, gc=False):
         for id, call in calls.asked.items():
             result = calls.results[id]
             if id in calls.started:
-                recovered = recover(call.arguments)
-                arguments = call.arguments.encode() if recovered is None else canonical(recovered.value)
-                same = (call.name, arguments, result.content)
-                count = self.repeats[same] = self.repeats.get(same, 0) + 1
+                count = self._count_call(call, result.content)
                 if count >= REPEATS_BEFORE_TOLD:
                     content = result.content + _REPEATED.format(n=count)
                     result = ToolResult(id, content, result.failed, result.attachments)
@@ -66,6 +64,24 @@ class StuckDetector(Struct, gc=False):
                     self.end = _end_of(call.name, count)
             results.append(result)
         return results
+
+    def _count_call(self, call: ToolCall, content: str) -> int:
+        """How often this call has come to this result. Most results are new: then nobody has to read the arguments."""
+        key = (call.name, content)
+        if key not in self.first:
+            self.first[key] = call.arguments
+            return 1
+        if (arguments := self.first[key]) is not None:
+            self.first[key] = None
+            self.repeats[call.name, _canonical(arguments), content] = 1
+        same = (call.name, _canonical(call.arguments), content)
+        count = self.repeats[same] = self.repeats.get(same, 0) + 1
+        return count
+
+
+def _canonical(arguments: str) -> bytes:
+    recovered = recover(arguments)
+    return arguments.encode() if recovered is None else canonical(recovered.value)
 
 
 def _end_of(name: str, count: int) -> Finish:

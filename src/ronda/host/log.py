@@ -23,6 +23,7 @@ from typing import Final, TypeAlias, cast
 
 from ronda.core.events import (
     PREVIEWS,
+    CallDelta,
     Event,
     Fact,
     ModelFinished,
@@ -30,6 +31,7 @@ from ronda.core.events import (
     Preview,
     RunFinished,
     RunStarted,
+    TextDelta,
 )
 from ronda.core.sizes import EVENT_BYTES, SMALL, event_size
 from ronda.errors import BadRequest, RondaError
@@ -73,10 +75,17 @@ def read_position(text: str, param: str) -> Position:
 
 def size_of(batch: Sequence[Event]) -> int:
     size = EVENT_BYTES * len(batch)
-    try:
-        return size + sum(map(len, map(_text_of, batch)))  # pieces of text: nearly all there is
-    except AttributeError:  # and something else
-        return size + sum([0 if type(event) in SMALL else event_size(event, KEPT_BYTES) for event in batch])
+    if batch and type(batch[0]) is TextDelta:
+        try:
+            return size + sum(map(len, map(_text_of, batch)))  # pieces of text: nearly all there is
+        except AttributeError:  # and something else
+            pass
+    for event in batch:
+        if type(event) is CallDelta:
+            size += len(event.arguments)
+        elif type(event) not in SMALL:
+            size += event_size(event, KEPT_BYTES)
+    return size
 
 
 class _Cursor:

@@ -85,7 +85,7 @@ class CallAssembler:
                 record.index = piece.index
         if name and name != record.name:
             record.name += name
-        if piece.extra_content != NULL:
+        if piece.extra_content is not NULL and piece.extra_content != NULL:
             record.extra = piece.extra_content.copy()
         arguments = text_of(function.arguments)
         if arguments:

@@ -136,11 +136,12 @@ class _ChoiceReader:
             self._add_calls([CallPiece(delta.function_call)], out)
         if delta.reasoning_details:
             self.details += [detail.copy() for detail in delta.reasoning_details]
-        if delta.extra_content != NULL:
+        # What is not there is this very NULL; a server may also write that it is not there.
+        if delta.extra_content is not NULL and delta.extra_content != NULL:
             self.more["extra_content"] = delta.extra_content.copy()
-        if delta.thought_signature != NULL:
+        if delta.thought_signature is not NULL and delta.thought_signature != NULL:
             self.more["thought_signature"] = delta.thought_signature.copy()
-        if choice.logprobs != NULL:
+        if choice.logprobs is not NULL and choice.logprobs != NULL:
             self.logprobs.append(choice.logprobs.copy())
             out.append(LogprobsDelta(self.logprobs[-1]))
 
@@ -260,7 +261,7 @@ class Reader(ChoicesStream):
             self._usage = chunk.usage
         elif chunk.x_groq is not None and chunk.x_groq.usage is not None:
             self._usage = chunk.x_groq.usage
-        if chunk.error != NULL and is_error(chunk.error):
+        if chunk.error is not NULL and is_error(chunk.error):
             raise envelope_error(bytes(chunk.error))
         if chunk.choices:
             for choice in chunk.choices:

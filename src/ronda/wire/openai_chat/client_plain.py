@@ -139,7 +139,10 @@ NOBODY: Final = Naming()
 
 def read_plain(body: bytes, naming: Naming = NOBODY) -> ModelFinished:
     """A whole answer. One choice was asked for: where there are more, they are one message in pieces (GitHub Copilot's)."""
-    first, *others = read_choices(body, naming)
+    choices = read_choices(body, naming)
+    if len(choices) == 1:
+        return choices[0]
+    first, *others = choices
     calls = [call for other in others for call in other.turn.calls]
     if not calls or first.turn.calls:
         return first
@@ -152,15 +155,19 @@ def read_choices(body: bytes, naming: Naming = NOBODY) -> list[ModelFinished]:
         answer = _decode_plain(mend_surrogates(body))
     except UNREADABLE as error:
         raise UpstreamBroken(f"the model's answer is not a chat completion: {error}", retryable=True) from error
-    if answer.error != NULL and is_error(answer.error):
+    if answer.error is not NULL and is_error(answer.error):
         raise envelope_error(bytes(answer.error))
     if not answer.choices:
         raise bare_error(body) or UpstreamBroken("the model's answer has no choices", retryable=True)
     usage = usage_of(answer.usage or (answer.x_groq.usage if answer.x_groq is not None else None))
-    finished = []
-    for at, choice in enumerate(sorted(answer.choices, key=lambda choice: choice.index or 0)):
-        turn = _read_message(choice.message, choice.finish_reason, naming, at)
-        logprobs = choice.logprobs.copy() if choice.logprobs != NULL else NULL
+    finished: list[ModelFinished] = []
+    choices = answer.choices
+    if len(choices) > 1:
+        choices.sort(key=lambda choice: choice.index or 0)
+    for choice in choices:
+        turn = _read_message(choice.message, choice.finish_reason, naming, len(finished))
+        is_null = choice.logprobs is NULL or choice.logprobs == NULL
+        logprobs = NULL if is_null else choice.logprobs.copy()
         finished.append(ModelFinished(turn, usage, logprobs))
         usage = NO_USAGE
     return finished
