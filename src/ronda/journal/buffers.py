@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -19,49 +19,28 @@ LARGE: Final = 256 << 10  # as `core.sizes` counts: more than this is not for th
 _log = logging.getLogger(__name__)
 
 
-class RunBuffer:
+class RunBuffer(Struct, eq=False):
     """A run that is driven here, and what of it waits to be written."""
 
-    __slots__ = (
-        "can_wait",
-        "dirty",
-        "error",
-        "expected",
-        "finished",
-        "is_awaited",
-        "is_reported",
-        "key",
-        "marked",
-        "name",
-        "next",
-        "pending",
-        "previews",
-        "released",
-        "size",
-        "waiting",
-        "was_waiting",
+    name: str
+    key: int  # 0: not in the database yet
+    next: int  # the number of the first pending event
+    pending: list[Event] = []
+    size: int = 0  # of the pending events, as `core.sizes` counts
+    previews: PendingPreviews | None = None  # of one that outlives its process
+    expected: list[tuple[str, str]] = []
+    dirty: bool = False
+    is_awaited: bool = False  # a barrier waits for it
+    can_wait: bool = (
+        False  # until a barrier does: it has nothing to do with other runs, and does not outlive its process
     )
-
-    def __init__(self, name: str, key: int, next: int) -> None:
-        self.name = name
-        self.key = key  # 0: not in the database yet
-        self.next = next  # the number of the first pending event
-        self.pending: list[Event] = []
-        self.size = 0  # of the pending events, as `core.sizes` counts
-        self.previews: PendingPreviews | None = None  # of one that outlives its process
-        self.expected: list[tuple[str, str]] = []
-        self.dirty = False
-        self.is_awaited = False  # a barrier waits for it
-        self.can_wait = (
-            False  # until a barrier does: it has nothing to do with other runs, and does not outlive its process
-        )
-        self.marked = 0  # in which of `Commits`' periods it got dirty
-        self.finished = False
-        self.released = False
-        self.was_waiting = False  # when it was resumed, or since then
-        self.waiting = False  # there is nothing to do until an answer comes
-        self.error: RondaError | None = None  # events are missing: nothing more can be kept
-        self.is_reported = False  # the driver knows
+    marked: int = 0  # in which of `Commits`' periods it got dirty
+    finished: bool = False
+    released: bool = False
+    was_waiting: bool = False  # when it was resumed, or since then
+    waiting: bool = False  # there is nothing to do until an answer comes
+    error: RondaError | None = None  # events are missing: nothing more can be kept
+    is_reported: bool = False  # the driver knows
 
     def raise_error(self) -> None:
         if self.error is not None:
@@ -153,28 +132,28 @@ class BufferedJournal:
         if not events:
             return
         buffer = self._buffers.get(run)
-        if (first := type(events[0])) in PREVIEWS:
+        first = events[0]
+        if type(first) is RunStarted:
+            if buffer is not None:
+                raise driven_here(run)
+            buffer = self._buffers[run] = RunBuffer(run, 0, 0)
+            if first.outlives:
+                buffer.previews = PendingPreviews(0)
+            else:
+                buffer.can_wait = first.parent is None and not first.call
+        elif type(first) in PREVIEWS:
             if buffer is not None and buffer.previews is not None and (added := buffer.previews.add(events)):
                 buffer.size += added
                 if not buffer.dirty:
                     self._writing.mark(buffer)
             return
-        if first is RunStarted:
-            if buffer is not None:
-                raise driven_here(run)
-            buffer = self._buffers[run] = RunBuffer(run, 0, 0)
-            start = cast("RunStarted", events[0])
-            if start.outlives:
-                buffer.previews = PendingPreviews(0)
-            else:
-                buffer.can_wait = start.parent is None and not start.call
         elif buffer is None:
             raise _not_driven(run)
-        if buffer.error is not None:
+        elif buffer.error is not None:
             return
         buffer.pending += events
-        buffer.waiting = False
         buffer.size += events_size(events, LARGE) if size is None else size
+        buffer.waiting = False
         if buffer.previews is not None:
             buffer.previews.add_facts(events)
         if type(events[-1]) is RunFinished:

@@ -47,6 +47,16 @@ from ronda.store import StoreError
 
 LARGE_VALUE: Final = 64 << 10  # bytes of JSON that are a row of their own
 
+# Python's sqlite3 takes str, int, float and bytearray as they are. For anything else, None and bytes among them, it looks for
+# an adapter first, which costs more than binding it.
+_NEW_RUN: Final = (
+    "INSERT INTO run (name, started, ended, writer, owner, session, agent, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_NEW_LARGE_RUN: Final = (
+    "INSERT INTO run (name, started, ended, writer, owner, session, agent, state, tip, tools) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
 # What SQLite says of values that are too large or no values; of a file that is full, locked or damaged it says other things.
 _OF_THE_EVENTS: Final = (sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
 
@@ -91,7 +101,7 @@ class RowWriter:
             if is_large or len(body) > LARGE_VALUE:
                 body = encode([self._slim(event, key) for event in events])
             decode_row(body)  # what cannot be read back is not kept: NaN becomes null, and a Raw may hold anything
-            self._execute("INSERT INTO event VALUES (?, ?, ?)", (key, number, body))
+            self._execute("INSERT INTO event VALUES (?, ?, ?)", (key, number, bytearray(body)))
         except sqlite3.IntegrityError as error:
             raise JournalConflict(f"event {number} of run {run!r} was written by another driver") from error
         except Exception as error:  # whatever it is, it must not keep other runs from being written
@@ -135,11 +145,11 @@ class RowWriter:
         assert type(start) is RunStarted
         start, tip, tools, file = self._starts.split(start, self)
         ended, state = (now, state_at(end)) if end is not None else (None, None)
-        inserted = self._execute(
-            "INSERT INTO run (name, started, ended, writer, tip, tools, owner, session, agent, state) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (run, now, ended, self._writer, tip, tools, start.owner, start.session, start.agent, state),
-        )
+        row = (run, now, ended, self._writer, start.owner, start.session, start.agent, state)
+        if tip is None and tools is None:  # as of most
+            inserted = self._execute(_NEW_RUN, row)
+        else:
+            inserted = self._execute(_NEW_LARGE_RUN, (*row, tip, tools))
         key = inserted.lastrowid
         assert key is not None
         if file is not None:
