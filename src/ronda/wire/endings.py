@@ -23,9 +23,9 @@ def extensions(
     if session:
         more["session_id"] = session
     for choice in choices:  # most have nothing to add
-        if choice.approvals:
-            _add(more, "approvals", list(map(write_approval, choice.approvals.values())))
-        if with_records and choice.tools.has_records:
+        if approvals := choice.approvals():
+            _add(more, "approvals", list(map(write_approval, approvals.values())))
+        if with_records and choice.tools.has_records():
             _add(more, "agentic_tool_calls", choice.tools.records)
             _add(more, "files", choice.tools.files)
         end = choice.run.ended

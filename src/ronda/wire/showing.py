@@ -94,16 +94,13 @@ class Showing:
     """
 
     # Where every turn begins, and of most nothing else is said.
-    warnings: Sequence[str] = ()
     text = _reasoning = _refusal = 0  # characters of this turn that were shown
     _start: ModelStarted | None = None
     _calls: LiveCalls | None = None  # most turns make none
     _has_logprobs = False
     _broken: ModelInterrupted | None = None
-    _previews: Previews | None = None  # few tools have any
     _questions: Questions | None = None  # few turns ask any
-    used_before: Usage = NO_USAGE  # by what was told in another answer …
-    _is_resumed = False  # … to which the turn under way belongs
+    _is_resumed = False  # the turn under way belongs to another answer
     is_continued = False  # there is such an answer
 
     def __init__(
@@ -117,6 +114,9 @@ class Showing:
         id_prefix: str | None = None,
     ) -> None:
         self.tools = ToolRecords(choice)
+        self.warnings: Sequence[str] = ()
+        self.used_before: Usage = NO_USAGE  # by what was told in another answer
+        self._previews: Previews | None = None  # few tools have any
         self._whole_calls = whole_calls
         self._refusal_is_text = refusal_is_text
         self._id_prefix = id_prefix
@@ -144,7 +144,6 @@ class Showing:
         if has_tools and any(tool.preview for tool in plan.tools) and "output" not in plan.guards:
             self._previews = Previews(run.tools)  # where no guardrail may still refuse what the model says
 
-    @property
     def approvals(self) -> Mapping[str, Approval]:
         """That nobody has decided about yet, by their ids."""
         return {} if self._questions is None else self._questions.open
@@ -328,7 +327,7 @@ class Showing:
                 return self._decide(event)
             case Failure(code=code):
                 if code == RUN_IS_WAITING:
-                    return Paused(tuple(self.approvals.values()), event)
+                    return Paused(tuple(self.approvals().values()), event)
                 return ended_by(event)
             case _:
                 assert_never(event)

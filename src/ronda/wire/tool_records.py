@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from ronda.core.events import RunStarted
 from ronda.core.parts import NULL, File, Image, ToolCall, ToolResult, UserTurn
@@ -29,39 +29,22 @@ _MOST_FILES: Final = 64  # in an answer in one piece
 _RUNS_CODE: Final = ("code_execution", "shell")
 
 
-class ToolRecords:
-    """Those of one choice. `choice` is which of several it is."""
+class ToolRecords(Struct, eq=False):
+    """Those of one choice. `_choice` is which of several it is."""
 
-    __slots__ = (
-        "_choice",
-        "_cited",
-        "_details",
-        "_files",
-        "_first_round",
-        "_ran",
-        "_records",
-        "_specs",
-        "_start",
-        "_told_before",
-        "calls",
-        "round",
-        "sources",
-    )
-
-    def __init__(self, choice: int = 0) -> None:
-        self._specs: Mapping[str, ToolSpec] = {}
-        self._start: RunStarted | None = None
-        self._files: list[tuple[int, int, dict[str, Any]]] = []
-        self._ran: list[tuple[int, int, str]] = []  # calls of tools that run code
-        self._cited: set[str] = set()
-        self._told_before: set[str] = set()  # names of files, in another answer
-        self.calls: dict[str, ToolCall] = {}  # of the last turn, by their ids
-        self._choice = choice
-        self.round = 0
-        self._first_round = 0  # of this run, among the rounds of all that handed over
-        self._records: list[tuple[int, int, dict[str, Any]]] = []
-        self._details: dict[str, Raw] = {}  # what tools of the last turn said of themselves
-        self.sources: tuple[Source, ...] = ()  # that the model was shown, by number
+    _choice: int = 0
+    calls: dict[str, ToolCall] = {}  # of the last turn, by their ids
+    round: int = 0
+    sources: tuple[Source, ...] = ()  # that the model was shown, by number
+    _specs: Mapping[str, ToolSpec] = {}
+    _start: RunStarted | None = None
+    _first_round: int = 0  # of this run, among the rounds of all that handed over
+    _records: list[tuple[int, int, dict[str, Any]]] = []
+    _details: dict[str, Raw] = {}  # what tools of the last turn said of themselves
+    _ran: list[tuple[int, int, str]] = []  # calls of tools that run code
+    _files: list[tuple[int, int, dict[str, Any]]] = []
+    _cited: set[str] = set()
+    _told_before: set[str] = set()  # names of files, in another answer
 
     def begin_run(self, specs: Mapping[str, ToolSpec], start: RunStarted) -> None:
         self._specs = specs
@@ -78,7 +61,8 @@ class ToolRecords:
 
     def begin_calls(self, calls: Sequence[ToolCall]) -> None:
         """What the model asked for in this round."""
-        self.calls = {call.id: call for call in calls}
+        if calls or self.calls:
+            self.calls = {call.id: call for call in calls}
         if self._details:
             self._details = {}
 
@@ -159,7 +143,6 @@ class ToolRecords:
     def details(self, call_id: str) -> Raw | None:
         return self._details.get(call_id)
 
-    @property
     def has_records(self) -> bool:
         """Something ran, or was to make a file."""
         return bool(self._records or self._files)

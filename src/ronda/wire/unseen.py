@@ -24,12 +24,12 @@ def unseen_pieces(turn: AssistantTurn, seen: ShownLengths, *, holds_text: bool, 
     unseen: list[Delta] = []
     for part in turn.parts:
         match part:
-            case ToolCall():
-                pass
             case Text(text=text):
                 rest, seen.text = _behind(text, seen.text)
                 if not holds_text:
                     _add(unseen, TextDelta, rest)
+            case ToolCall():
+                pass
             case Reasoning(text=text):
                 rest, seen.reasoning = _behind(text, seen.reasoning)
                 _add(unseen, ReasoningDelta, rest)
@@ -46,7 +46,7 @@ def unseen_pieces(turn: AssistantTurn, seen: ShownLengths, *, holds_text: bool, 
 
 def _behind(text: str, seen: int) -> tuple[str, int]:
     """What of a part comes behind what was seen of the turn, and what was seen of the parts behind it."""
-    return text[seen:], max(0, seen - len(text))
+    return (text[seen:], max(0, seen - len(text))) if seen else (text, 0)
 
 
 def _add(unseen: list[Delta], kind: type[TextDelta | ReasoningDelta | RefusalDelta], text: str) -> None:

@@ -383,7 +383,7 @@ class MessageAnswer:
 
     def _show_waiting(self) -> None:
         """Every call that waits for a person stands at the end as a use without a result, whatever tool it is of."""
-        for approval in self._showing.approvals.values():
+        for approval in self._showing.approvals().values():
             id = approval.question.call_id
             if id not in self._begun:
                 self._begun[id] = approval_block_id(approval.question.id)
@@ -423,7 +423,7 @@ class MessageAnswer:
 
     @property
     def _stop_reason(self) -> str:
-        if self._showing.approvals:
+        if self._showing.approvals():
             return "pause_turn"
         end = self._run.ended
         match end.reason if end is not None else "failed":

@@ -209,7 +209,7 @@ class ConversationAnswer:
         """Calls that wait for a person: they stand at the end of an answer that waits for them, and of no other, since clients
         would run what is there."""
         entries: list[dict[str, Any]] = []
-        for approval in self._showing.approvals.values():
+        for approval in self._showing.approvals().values():
             question = approval.question
             call = self._showing.tools.calls[question.call_id]
             shown_call = ToolCall(call.id, question.tool, question.arguments) if question.child else call
@@ -225,7 +225,7 @@ class ConversationAnswer:
             kept = {name: value for name, value in entry.items() if name not in ("object", "type", "completed_at")}
             self._put("function.call.delta", **kept)
         if self._is_watched:
-            at = max([one.question.at for one in self._showing.approvals.values()], default=self._at)
+            at = max([one.question.at for one in self._showing.approvals().values()], default=self._at)
             more = {"usage": self._usage(), "created_at": when(at), **self._more}
             self._out.append(_event("conversation.response.done", **more))
 

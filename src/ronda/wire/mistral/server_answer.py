@@ -334,7 +334,7 @@ class CompletionAnswer:
         if choice.ran_tools:
             added = [*choice.before, *choice.run.generated[choice.skipped :]]
             fields["messages"] = write_turns(added, choice.run.results, shown_id, held=choice.showing.holds_text)
-        fields["finish_reason"] = "stop" if choice.showing.approvals else finish_reason(choice.run.ended)
+        fields["finish_reason"] = "stop" if choice.showing.approvals() else finish_reason(choice.run.ended)
         if choice.logprobs:
             fields["logprobs"] = join_logprobs(choice.logprobs)
         return fields

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, assert_never
 
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from ronda.core.events import Event, LogprobsDelta, ReasoningDelta, RefusalDelta, TextDelta
 from ronda.core.run import Run
@@ -19,14 +19,11 @@ from ronda.wire.showing import Showing
 _PARAGRAPH: Final = "\n\n"
 
 
-class Stretch:
+class Stretch(Struct):
     """Text that comes in rounds, each cut into pieces; an empty line stands between two rounds."""
 
-    __slots__ = ("pieces", "round")
-
-    def __init__(self) -> None:
-        self.pieces: list[str] = []
-        self.round = -1  # of the last piece
+    pieces: list[str] = []
+    round: int = -1  # of the last piece
 
     def add(self, text: str, round: int) -> str:
         """Take a piece; what is to be shown of it, paragraph break included."""
@@ -37,31 +34,28 @@ class Stretch:
         self.pieces.append(text)
         return text
 
-    @property
     def all(self) -> str:
         return "".join(self.pieces)
 
 
-class Choice:
-    __slots__ = ("goes_on", "has_begun", "index", "logprobs", "reasoning", "refusal", "round", "run", "showing", "text")
+class Choice(Struct, eq=False):
+    index: int
+    run: Run
+    showing: Showing
+    round: int = 0  # counted here: the loop's own words are a round, too
+    text: Stretch = field(default_factory=Stretch)
+    reasoning: Stretch = field(default_factory=Stretch)
+    refusal: Stretch = field(default_factory=Stretch)
+    logprobs: list[Raw] = []
+    has_begun: bool = False  # a stream has shown something of it
+    goes_on: bool = False  # … and last of this round's text: more of it would be more of the same
 
-    def __init__(self, index: int, run: Run, *, whole_calls: bool, id_prefix: str) -> None:
-        self.index = index
-        self.run = run
-        self.showing = Showing(run, choice=index, whole_calls=whole_calls, id_prefix=id_prefix)
-        self.round = 0  # counted here: the loop's own words are a round, too
-        self.text = Stretch()
-        self.reasoning = Stretch()
-        self.refusal = Stretch()
-        self.logprobs: list[Raw] = []
-        self.has_begun = False  # a stream has shown something of it
-        self.goes_on = False  # … and last of this round's text: more of it would be more of the same
-
-    @property
     def citations(self) -> list[Citation]:
         """Which places of the text speak of sources that the model was shown."""
+        if not self.showing.tools.sources:  # as of most answers
+            return []
         sources = self.showing.sources
-        return cite(self.text.all, sources) if sources else []
+        return cite(self.text.all(), sources) if sources else []
 
     def begin_round(self) -> None:
         self.round += 1

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import reduce
-from operator import add
 from typing import Any, ClassVar, Final, Self, assert_never
 
 from msgspec.structs import replace
@@ -27,7 +25,7 @@ from ronda.core.events import (
     ToolProgressed,
 )
 from ronda.core.live_calls import Piece
-from ronda.core.parts import AssistantTurn, ToolCall, Turn, Usage
+from ronda.core.parts import NO_USAGE, AssistantTurn, ToolCall, Turn, Usage
 from ronda.core.plan import Options
 from ronda.core.run import Run
 from ronda.wire import updates
@@ -42,6 +40,7 @@ from ronda.wire.logprobs import join_logprobs
 from ronda.wire.openai_chat.choice import Choice
 from ronda.wire.openai_chat.usage import write_usage
 from ronda.wire.preview import ArgumentPatches
+from ronda.wire.showing import Showing
 
 _NOTHING: Final[dict[str, Any]] = {}
 # A delta that adds nothing. Programs add `delta.content` to a text without looking: it must be one.
@@ -89,16 +88,16 @@ class ChatAnswer:
         self._options = ChatOptions.of(self._start)
         # Some of Mistral's clients make nine letters and digits of any id that is not: then its call is not found again.
         prefix = "" if self._options.for_mistral else "call_"
-        self._choices = [
-            Choice(index, run, whole_calls=self._options.whole_calls, id_prefix=prefix)
-            for index, run in enumerate(runs)
-        ]
+        whole_calls = self._options.whole_calls
+        self._choices: list[Choice] = []
+        for index, run in enumerate(runs):
+            showing = Showing(run, choice=index, whole_calls=whole_calls, id_prefix=prefix)
+            self._choices.append(Choice(index, run, showing))
         self._open = len(runs)
         self._errors: list[dict[str, str | None]] = []  # why choices failed
         self._head = b""  # of every chunk; written with the first
         self._going_on: list[bytes] = []  # of each choice: how a chunk begins that has more of its text
 
-    @property
     def _id(self) -> str:
         return "chatcmpl-" + self._start.run.removeprefix("run_")
 
@@ -111,7 +110,7 @@ class ChatAnswer:
             self._head = (
                 b'"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,"system_fingerprint":"ronda"'
                 % (
-                    encode(self._id),
+                    encode(self._id()),
                     int(self._start.at),
                     encode(self._options.model),
                 )
@@ -264,7 +263,7 @@ class ChatAnswer:
             extras = _extras(choice.run.turns[-1])
             for place, call in enumerate(ended.late):
                 out.append(self._piece(choice, Piece(place, call.id, call.name, call.arguments, True), extras))
-        if citations := choice.citations:
+        if citations := choice.citations():
             out.append(self._chunk(choice.index, encode({"content": "", "annotations": _annotations(citations)})))
         self._close(choice, self._reason(choice), out, ended.failure)
 
@@ -276,7 +275,7 @@ class ChatAnswer:
         words: dict[str, Any] = {}
         if self._open == 0:
             if not self._options.include_usage:
-                words["usage"] = write_usage(self.usage)
+                words["usage"] = write_usage(self.usage())
             words |= self._extensions(with_records=False)
         more = b"," + encode(words)[1:-1] if words else b""
         delta = _NO_TEXT if choice.has_begun else b'{"role":"assistant","content":""}'
@@ -286,7 +285,7 @@ class ChatAnswer:
         out.append(self._chunk(choice.index, delta, encode(reason), more=more))
         if self._open == 0:
             if self._options.include_usage:
-                out.append(b'data: {%b,"choices":[],"usage":%b}\n\n' % (self._head, encode(write_usage(self.usage))))
+                out.append(b'data: {%b,"choices":[],"usage":%b}\n\n' % (self._head, encode(write_usage(self.usage()))))
             out += [self._error(error) for error in self._errors]
             out.append(DONE)
 
@@ -307,14 +306,17 @@ class ChatAnswer:
         self._choices[index].showing.skip(facts)
 
     def body(self) -> bytes:
-        choices = [self._message(choice) for choice in self._choices]
-        answer = {**self.frame(), "choices": choices, "usage": write_usage(self.usage)}
-        return encode(answer | self._extensions(with_records=True))
+        answer = self.frame()
+        for choice in self._choices:
+            answer["choices"].append(self._message(choice))
+        answer["usage"] = write_usage(self.usage())
+        answer |= self._extensions(with_records=True)
+        return encode(answer)
 
     def frame(self) -> dict[str, Any]:
         """The object without an answer in it."""
         return {
-            "id": self._id,
+            "id": self._id(),
             "object": "chat.completion",
             "created": int(self._start.at),
             "model": self._options.model,
@@ -324,14 +326,14 @@ class ChatAnswer:
         }
 
     def _message(self, choice: Choice) -> dict[str, Any]:
-        text, reasoning, refusal = choice.text.all, choice.reasoning.all, choice.refusal.all
+        text, reasoning, refusal = choice.text.all(), choice.reasoning.all(), choice.refusal.all()
         calls = self._calls_of(choice)
         message: dict[str, Any] = {
             "role": "assistant",
             "content": text or (None if (calls or refusal) and not self._options.for_mistral else ""),
         }
         message["refusal"] = refusal or None
-        if citations := choice.citations:
+        if citations := choice.citations():
             message["annotations"] = _annotations(citations)
         if reasoning:
             message["reasoning_content"] = reasoning
@@ -354,7 +356,7 @@ class ChatAnswer:
             "index": choice.index,
             "message": message,
             "logprobs": logprobs,
-            "finish_reason": "stop" if choice.showing.approvals else self._reason(choice),
+            "finish_reason": "stop" if choice.showing.approvals() else self._reason(choice),
         }
 
     # ---- both --------------------------------------------------------------------------------------------------------
@@ -367,9 +369,11 @@ class ChatAnswer:
         reason = finish_reason(choice.run.ended)
         return "function_call" if reason == "tool_calls" and self._options.as_function_call else reason
 
-    @property
     def usage(self) -> Usage:
-        return reduce(add, [choice.run.usage - choice.showing.used_before for choice in self._choices])
+        used = NO_USAGE
+        for choice in self._choices:
+            used += choice.run.usage - choice.showing.used_before
+        return used
 
     def _extensions(self, *, with_records: bool) -> dict[str, Any]:
         choices = [choice.showing for choice in self._choices]

@@ -11,7 +11,7 @@ def write_usage(usage: Usage) -> dict[str, Any]:
     fields = {
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
-        "total_tokens": usage.total,
+        "total_tokens": usage.input + usage.output,
         "prompt_tokens_details": {"cached_tokens": usage.cached},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
     }

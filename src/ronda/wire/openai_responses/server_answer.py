@@ -159,7 +159,7 @@ class ResponseAnswer:
         if progress is not None:
             more["progress"] = progress
         items, used = self.items, self._run.usage - self._showing.used_before
-        if self._end is None and (waiting := self._showing.approvals):
+        if self._end is None and (waiting := self._showing.approvals()):
             items += [write_request(approval) for approval in waiting.values()]
             return self._resource.paused(b",".join(items), used, more)
         return self._resource.at_the_end(self._end, b",".join(items), used, more)
@@ -414,7 +414,7 @@ class ResponseAnswer:
         """What waits for a person are the last items; the response itself is complete."""
         self._break_off()
         put = self.frames.put
-        for place, approval in enumerate(self._showing.approvals.values(), self._index):
+        for place, approval in enumerate(self._showing.approvals().values(), self._index):
             item = b'"output_index":%d,"item":%b' % (place, write_request(approval))
             put(b"response.output_item.added", item)
             put(b"response.output_item.done", item)
