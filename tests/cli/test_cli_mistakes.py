@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import io
 import os
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from tests.cli.commands import script, shown
 from tests.timeouts import TIMEOUT
 
+from ronda.cli.commands import COMMANDS, Command
 from ronda.cli.settings import read_config
 from ronda.errors import BadConfig
 
@@ -445,3 +447,8 @@ def test_a_journal_that_is_none_is_a_clear_error(capsys: pytest.CaptureFixture[s
     said = f"ronda: {journal}: file is not a database; move that file away, or choose another path (--data-dir says where)\n"
     model = script(tmp_path)
     assert shown(capsys, "serve", "--port", "0", "--model", model, "--data-dir", str(tmp_path)) == (2, "", said)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_the_module_of_a_command_has_its_function(command: Command) -> None:
+    assert callable(getattr(importlib.import_module(f"ronda.cli.{command.module}"), command.name))

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ronda.agent import replay as player
 from ronda.agent.cassette import Cassette, read_cassette
-from ronda.agent.replay import Difference, ReplayResult, branch, replay
+from ronda.agent.replay import Difference, ReplayResult
 from ronda.cli.model import check_model
 from ronda.cli.terminal import answer_alone
 from ronda.core.output import final_text
@@ -53,11 +54,11 @@ async def _export(arguments: argparse.Namespace) -> bytes:
             await journal.close()
 
 
-def replay_file(arguments: argparse.Namespace) -> int:
+def replay(arguments: argparse.Namespace) -> int:
     try:
         cassette = read_cassette(arguments.file)
         if arguments.agent is None:
-            played = asyncio.run(replay(cassette))
+            played = asyncio.run(player.replay(cassette))
         else:
             from ronda.agent.replay_agent import replay as replay_with
 
@@ -68,7 +69,7 @@ def replay_file(arguments: argparse.Namespace) -> int:
     return _print_result(played)
 
 
-def branch_file(arguments: argparse.Namespace) -> int:
+def branch(arguments: argparse.Namespace) -> int:
     check_model(arguments.model, arguments.base_url)
     try:
         cassette = read_cassette(arguments.file)
@@ -98,7 +99,7 @@ async def _branch(cassette: Cassette, arguments: argparse.Namespace) -> ReplayRe
 
         _, own = await reopen(job_of(file_of(cassette.start), cassette.start), None)
         tools = {**own, **tools}
-    return await branch(cassette, arguments.at, arguments.model, provider, tools, record=arguments.output)
+    return await player.branch(cassette, arguments.at, arguments.model, provider, tools, record=arguments.output)
 
 
 def _print_result(played: ReplayResult) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sys
 
@@ -10,7 +11,7 @@ from ronda.sandbox.layers import find_layers
 from ronda.tools.page.doctor import examine_page
 
 
-def doctor() -> int:
+def doctor(_: argparse.Namespace) -> int:
     isolation = examine(find_layers(), this_place())
     lines = [*isolation, asyncio.run(examine_python(sys.executable)), *examine_page()]
     print("\n".join(map(write_line, lines)))

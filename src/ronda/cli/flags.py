@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final, TypeAlias
-
-Group: TypeAlias = argparse._ArgumentGroup
+from collections.abc import Sequence
+from typing import Any, Final
 
 DEFAULT_MODEL: Final = "local:smollm2"
 DATABASE_HELP: Final = (
@@ -13,186 +12,189 @@ DATABASE_HELP: Final = (
 )
 
 
-def add_model_flags(parser: argparse.ArgumentParser | Group) -> None:
-    parser.add_argument("-m", "--model", metavar="SPEC", help=f"the model, as PROVIDER:NAME (default {DEFAULT_MODEL})")
-    parser.add_argument(
-        "--base-url", metavar="URL", help="where the model's server is, such as http://127.0.0.1:8000/v1"
-    )
-    parser.add_argument(
-        "--api-version", metavar="VERSION", help="the version of the provider's API (Anthropic has several)"
-    )
-    parser.add_argument(
+class Flags:
+    """What a command takes. A flag is said as its help shows it: its names, and a word for its value. One that is not given
+    is None."""
+
+    def __init__(self, parser: argparse._ActionsContainer) -> None:
+        self._parser = parser
+
+    def group(self, title: str) -> Flags:
+        return Flags(self._parser.add_argument_group(title))
+
+    def text(self, usage: str, help: str, **settings: Any) -> None:
+        names, _, metavar = usage.replace(", ", ",").partition(" ")
+        if metavar:
+            settings["metavar"] = metavar
+        self._parser.add_argument(*names.split(","), help=help, **settings)
+
+    def whole(self, usage: str, help: str, **settings: Any) -> None:
+        self.text(usage, help, type=int, **settings)
+
+    def number(self, usage: str, help: str, **settings: Any) -> None:
+        self.text(usage, help, type=float, **settings)
+
+    def switch(self, usage: str, help: str) -> None:
+        self.text(usage, help, action="store_true", default=None)
+
+    def several(self, usage: str, help: str, **settings: Any) -> None:
+        self.text(usage, help, action="append", **settings)
+
+    def choice(self, usage: str, words: Sequence[str], help: str, **settings: Any) -> None:
+        self.text(usage, help, choices=words, **settings)
+
+    def positional(self, name: str, help: str, **settings: Any) -> None:
+        self._parser.add_argument(name, help=help, **settings)
+
+
+def add_model_flags(flags: Flags) -> None:
+    flags.text("-m, --model SPEC", f"the model, as PROVIDER:NAME (default {DEFAULT_MODEL})")
+    flags.text("--base-url URL", "where the model's server is, such as http://127.0.0.1:8000/v1")
+    flags.text("--api-version VERSION", "the version of the provider's API (Anthropic has several)")
+    flags.text(
         "--vision",
+        "whether the model can see images (default: as far as its name tells); one that cannot gets a note instead",
         action=argparse.BooleanOptionalAction,
-        help="whether the model can see images (default: as far as its name tells); one that cannot gets a note instead",
     )
-    parser.add_argument(
-        "--tools",
-        metavar="FILE.py",
-        action="append",
-        help="a Python file with functions made tools by @tool; may be repeated",
-    )
-    parser.add_argument(
-        "--mcp-config",
-        metavar="FILE.json",
-        help="MCP servers whose tools the model gets (default: the file that MCP_CONFIG_PATH names)",
+    flags.several("--tools FILE.py", "a Python file with functions made tools by @tool; may be repeated")
+    flags.text(
+        "--mcp-config FILE.json",
+        "MCP servers whose tools the model gets (default: the file that MCP_CONFIG_PATH names)",
     )
 
 
-def add_storage_flags(parser: argparse.ArgumentParser) -> None:
+def add_storage_flags(flags: Flags) -> None:
     """Where `cli.storage` finds what is kept."""
-    parser.add_argument("--data-dir", metavar="DIR", help="the data folder of the server (default: your state folder)")
-    parser.add_argument("--database", metavar="URL", help=DATABASE_HELP)
+    flags.text("--data-dir DIR", "the data folder of the server (default: your state folder)")
+    flags.text("--database URL", DATABASE_HELP)
 
 
-def _add_inputs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-i",
-        "--input",
-        metavar="NAME=VALUE",
-        action="append",
+def _add_inputs(flags: Flags) -> None:
+    flags.several(
+        "-i, --input NAME=VALUE",
+        "an input of the file; NAME=@FILE takes it from a file, NAME=@@TEXT begins with an @; may be repeated",
         default=[],
         dest="inputs",
-        help="an input of the file; NAME=@FILE takes it from a file, NAME=@@TEXT begins with an @; may be repeated",
     )
 
 
-def add_run_flags(parser: argparse.ArgumentParser) -> None:
-    add_model_flags(parser)
-    parser.add_argument("--instructions", metavar="TEXT", default="", help="what the model is told before the prompt")
-    parser.add_argument("--max-iterations", type=int, metavar="N", help="tool rounds at most (default 10)")
-    parser.add_argument(
-        "--tool-choice",
-        metavar="CHOICE",
+def add_run_flags(flags: Flags) -> None:
+    add_model_flags(flags)
+    flags.text("--instructions TEXT", "what the model is told before the prompt", default="")
+    flags.whole("--max-iterations N", "tool rounds at most (default 10)")
+    flags.text(
+        "--tool-choice CHOICE",
+        "'auto', 'none', 'required' (the first turn must call a tool), or the name of one tool",
         default="auto",
-        help="'auto', 'none', 'required' (the first turn must call a tool), or the name of one tool",
     )
-    parser.add_argument("--max-tokens", type=int, metavar="N", help="tokens the model may write at once")
-    parser.add_argument("--enable-search", action="store_true", help="let the model search the web and read its pages")
-    parser.add_argument("--search-folder", metavar="DIR", help="let it search this folder of documents instead")
-    parser.add_argument("--stream", action="store_true", help="print the answer as it comes, and tools as they run")
-    parser.add_argument(
-        "--session", metavar="NAME", help="go on with the session of this name, and keep what is said in it"
-    )
-    _add_owner(parser)
-    add_storage_flags(parser)
-    _add_inputs(parser)
-    parser.add_argument(
+    flags.whole("--max-tokens N", "tokens the model may write at once")
+    flags.switch("--enable-search", "let the model search the web and read its pages")
+    flags.text("--search-folder DIR", "let it search this folder of documents instead")
+    flags.switch("--stream", "print the answer as it comes, and tools as they run")
+    flags.text("--session NAME", "go on with the session of this name, and keep what is said in it")
+    _add_owner(flags)
+    add_storage_flags(flags)
+    _add_inputs(flags)
+    flags.positional(
         "prompt",
+        "what to ask, or a prompty file to run; read from standard input when it is left out",
         nargs="?",
         metavar="PROMPT|FILE.prompty",
-        help="what to ask, or a prompty file to run; read from standard input when it is left out",
     )
 
 
-def add_chat_flags(parser: argparse.ArgumentParser) -> None:
-    add_model_flags(parser)
-    parser.add_argument("--instructions", metavar="TEXT", default="", help="what the model is told first")
-    parser.add_argument("--max-iterations", type=int, metavar="N", help="tool rounds of an answer at most (default 10)")
-    parser.add_argument("--max-tokens", type=int, metavar="N", help="tokens the model may write at once")
-    parser.add_argument(
-        "--session", metavar="NAME", help="the session to go on with (default: a new one, named by the time)"
-    )
-    _add_owner(parser)
-    add_storage_flags(parser)
+def add_chat_flags(flags: Flags) -> None:
+    add_model_flags(flags)
+    flags.text("--instructions TEXT", "what the model is told first", default="")
+    flags.whole("--max-iterations N", "tool rounds of an answer at most (default 10)")
+    flags.whole("--max-tokens N", "tokens the model may write at once")
+    flags.text("--session NAME", "the session to go on with (default: a new one, named by the time)")
+    _add_owner(flags)
+    add_storage_flags(flags)
 
 
-def add_record_flags(parser: argparse.ArgumentParser) -> None:
-    add_run_flags(parser)
-    parser.add_argument(
-        "-o", "--output", dest="record", required=True, metavar="FILE.jsonl", help="the cassette to write"
-    )
-    parser.add_argument("--run", metavar="ID", help="write down this run of a server, from its journal")
+def add_record_flags(flags: Flags) -> None:
+    add_run_flags(flags)
+    flags.text("-o, --output FILE.jsonl", "the cassette to write", dest="record", required=True)
+    flags.text("--run ID", "write down this run of a server, from its journal")
 
 
-def add_replay_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE.jsonl", help="a cassette")
-    parser.add_argument(
-        "--agent",
-        metavar="FILE.prompty",
-        help="the agent's file as it is today: its messages, tools and options must be those that were recorded",
+def add_replay_flags(flags: Flags) -> None:
+    flags.positional("file", "a cassette", metavar="FILE.jsonl")
+    flags.text(
+        "--agent FILE.prompty",
+        "the agent's file as it is today: its messages, tools and options must be those that were recorded",
     )
 
 
-def add_branch_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE.jsonl", help="a cassette")
-    parser.add_argument(
-        "--at", type=int, required=True, metavar="ROUND", help="the first round that is live; rounds count from 0"
-    )
-    parser.add_argument("-m", "--model", required=True, metavar="SPEC", help="the model to ask, as PROVIDER:NAME")
-    parser.add_argument("--base-url", metavar="URL", help="where the model's server is")
-    parser.add_argument("--tools", metavar="FILE.py", action="append", help="a Python file with tools; may be repeated")
-    parser.add_argument("-o", "--output", metavar="FILE.jsonl", help="write all of it to another cassette")
+def add_branch_flags(flags: Flags) -> None:
+    flags.positional("file", "a cassette", metavar="FILE.jsonl")
+    flags.whole("--at ROUND", "the first round that is live; rounds count from 0", required=True)
+    flags.text("-m, --model SPEC", "the model to ask, as PROVIDER:NAME", required=True)
+    flags.text("--base-url URL", "where the model's server is")
+    flags.several("--tools FILE.py", "a Python file with tools; may be repeated")
+    flags.text("-o, --output FILE.jsonl", "write all of it to another cassette")
 
 
-def add_validate_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE.prompty", nargs="+", help="prompty files")
-    parser.add_argument("--strict", action="store_true", help="count warnings as problems")
+def add_validate_flags(flags: Flags) -> None:
+    flags.positional("files", "prompty files", metavar="FILE.prompty", nargs="+")
+    flags.switch("--strict", "count warnings as problems")
 
 
-def add_render_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE.prompty", help="a prompty file")
-    parser.add_argument("--json", action="store_true", help="print the messages as JSON")
-    _add_inputs(parser)
+def add_render_flags(flags: Flags) -> None:
+    flags.positional("file", "a prompty file", metavar="FILE.prompty")
+    flags.switch("--json", "print the messages as JSON")
+    _add_inputs(flags)
 
 
-def add_schema_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "what", nargs="?", choices=("prompty", "events"), default="prompty", help="of what: prompty, events"
-    )
-    parser.add_argument("-o", "--output", metavar="FILE", help="write it to this file instead")
+def add_schema_flags(flags: Flags) -> None:
+    flags.positional("what", "of what: prompty, events", nargs="?", choices=("prompty", "events"), default="prompty")
+    flags.text("-o, --output FILE", "write it to this file instead")
 
 
-def add_models_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+def add_models_flags(flags: Flags) -> None:
+    flags.positional(
         "action",
+        "'list' (the default) shows what is there; 'pull' gets the default model, again if it is there",
         nargs="?",
         choices=["list", "pull"],
         default="list",
-        help="'list' (the default) shows what is there; 'pull' gets the default model, again if it is there",
     )
 
 
-def add_keys_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+def add_keys_flags(flags: Flags) -> None:
+    flags.positional(
         "action",
+        "'create' prints a new key, once; 'list' shows whose keys there are; 'revoke' ends one",
         choices=["create", "list", "revoke"],
-        help="'create' prints a new key, once; 'list' shows whose keys there are; 'revoke' ends one",
     )
-    parser.add_argument("id", nargs="?", metavar="ID", help="of the key to revoke, as 'list' shows it")
-    parser.add_argument(
-        "--owner", metavar="NAME", help="whose the new key is: all keys of an owner find what any of them has made"
-    )
-    add_storage_flags(parser)
+    flags.positional("id", "of the key to revoke, as 'list' shows it", nargs="?", metavar="ID")
+    flags.text("--owner NAME", "whose the new key is: all keys of an owner find what any of them has made")
+    add_storage_flags(flags)
 
 
-def add_page_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=["setup"], help="'setup' fetches what is not there yet")
-    parser.add_argument(
-        "--folder", metavar="DIR", help="where it is kept, as [page] folder says (default ~/.local/share/ronda/page)"
-    )
+def add_page_flags(flags: Flags) -> None:
+    flags.positional("action", "'setup' fetches what is not there yet", choices=["setup"])
+    flags.text("--folder DIR", "where it is kept, as [page] folder says (default ~/.local/share/ronda/page)")
 
 
-def add_sessions_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+def add_sessions_flags(flags: Flags) -> None:
+    flags.positional(
         "action",
+        "'list' names them; 'show' prints what was said; 'export' prints a document, which 'import' reads; 'fork' copies",
         choices=["list", "show", "export", "import", "fork", "delete"],
-        help="'list' names them; 'show' prints what was said; 'export' prints a document, which 'import' reads; 'fork' copies",
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="of the session")
-    parser.add_argument(
-        "other",
-        nargs="?",
-        metavar="FILE|NAME",
-        help="the file to import (standard input if left out); the name of the copy",
+    flags.positional("name", "of the session", nargs="?", metavar="NAME")
+    flags.positional(
+        "other", "the file to import (standard input if left out); the name of the copy", nargs="?", metavar="FILE|NAME"
     )
-    parser.add_argument("--num-turns", type=int, metavar="N", help="of a copy: up to the N-th answer")
-    parser.add_argument("--run", metavar="RUN", help="of a copy: up to this run")
-    parser.add_argument("--round", type=int, metavar="N", help="of a copy: up to this round of the run, from 0")
-    parser.add_argument("--branch", metavar="ID", help="which branch to show or export, as 'export' lists them")
-    _add_owner(parser)
-    add_storage_flags(parser)
+    flags.whole("--num-turns N", "of a copy: up to the N-th answer")
+    flags.text("--run RUN", "of a copy: up to this run")
+    flags.whole("--round N", "of a copy: up to this round of the run, from 0")
+    flags.text("--branch ID", "which branch to show or export, as 'export' lists them")
+    _add_owner(flags)
+    add_storage_flags(flags)
 
 
-def _add_owner(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--owner", metavar="NAME", default="", help="whose sessions, where the server has keys")
+def _add_owner(flags: Flags) -> None:
+    flags.text("--owner NAME", "whose sessions, where the server has keys", default="")

@@ -11,6 +11,7 @@ from typing import Any
 
 from ronda._version import __version__
 from ronda.cli.commands import COMMANDS
+from ronda.cli.flags import Flags
 from ronda.cli.terminal import leave_quietly, prepare_streams
 from ronda.errors import BadConfig, BadRequest
 
@@ -97,9 +98,11 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
     parser.add_argument("--version", action="version", version=f"ronda {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     for command in COMMANDS:
-        made = commands.add_parser(command.name, help=command.help, description=command.description)
+        made = commands.add_parser(
+            command.name, help=command.help, description=command.description, usage=command.usage
+        )
         made.set_defaults(call=command.call)
-        command.add_flags(made)
+        command.add_flags(Flags(made))
     return parser, commands.choices
 
 

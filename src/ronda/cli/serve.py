@@ -48,7 +48,7 @@ def serve(arguments: argparse.Namespace) -> int:
         return runner.run(_serve(config, listeners, worker))
 
 
-def work(arguments: argparse.Namespace) -> int:
+def worker(arguments: argparse.Namespace) -> int:
     """`ronda worker`: a server that listens on no port, and drives what others queue or leave."""
     config = read_config(arguments)
     if config.database is None:
