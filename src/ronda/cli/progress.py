@@ -6,77 +6,63 @@ import sys
 from collections.abc import AsyncIterable
 from typing import Final, TextIO, assert_never
 
-from ronda.core.events import (
-    Answered,
-    Asked,
-    CallDelta,
-    Checked,
-    Compacted,
-    Event,
-    LogprobsDelta,
-    ModelFailed,
-    ModelFinished,
-    ModelInterrupted,
-    ModelRetried,
-    ModelStarted,
-    NativeDelta,
-    ReasoningDelta,
-    Recovered,
-    RefusalDelta,
-    Released,
-    RunFinished,
-    RunStarted,
-    Steered,
-    TextDelta,
-    ToolFinished,
-    ToolProgressed,
-    ToolStarted,
-    Warned,
-)
+from ronda.core import events
 
 _WIDTH: Final = 100  # characters of a tool's arguments and result that are shown
 
 
-async def show_events(events: AsyncIterable[Event], out: TextIO, *, as_they_come: bool) -> None:
+async def show_events(run: AsyncIterable[events.Event], out: TextIO, *, as_they_come: bool) -> None:
     """The answer goes to `out`, the rest to standard error."""
     arguments: dict[str, str] = {}  # by call
     questions: dict[str, str] = {}  # which call they are about
-    async for event in events:
+    async for event in run:
         match event:
-            case TextDelta(text=text):
+            case events.TextDelta(text=text):
                 if as_they_come:
                     print(text, end="", flush=True, file=out)
-            case ModelFinished(turn=turn):
+            case events.ModelFinished(turn=turn):
                 arguments |= {call.id: call.arguments for call in turn.calls}
                 if turn.calls and turn.text and as_they_come:
                     print(flush=True, file=out)
-            case Asked(id=id, call_id=call):
+            case events.Asked(id=id, call_id=call):
                 questions[id] = call
-            case Answered(id=id, arguments=edited):
+            case events.Answered(id=id, arguments=edited):
                 if edited is not None:
                     arguments[questions[id]] = edited
-            case ToolStarted(call_id=id, name=name):
+            case events.ToolStarted(call_id=id, name=name):
                 _note(f"{name} {short(arguments[id])}")
-            case ToolFinished(result=result, name=name):
+            case events.ToolFinished(result=result, name=name):
                 _note(
                     f"{name} failed: {_why(name, result.content)}"
                     if result.failed
                     else f"{name} → {short(result.content)}"
                 )
-            case ModelRetried(reason=reason, wait=wait):
+            case events.ModelRetried(reason=reason, wait=wait):
                 _note(f"{reason}; trying again in {wait:.0f} s")
-            case Warned(message=message):
+            case events.Warned(message=message):
                 print(f"ronda: {message}", file=sys.stderr)
-            case ToolProgressed(text=text):
+            case events.ToolProgressed(text=text):
                 if as_they_come:
                     _note(short(text))
-            case ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
-                pass
             case (
-                RunStarted() | ModelStarted() | ModelInterrupted() | ModelFailed() | Checked() | Steered() | Recovered()
+                events.ReasoningDelta()
+                | events.RefusalDelta()
+                | events.CallDelta()
+                | events.LogprobsDelta()
+                | events.NativeDelta()
             ):
                 pass
-            case Compacted() | Released() | RunFinished():
+            case (
+                events.RunStarted()
+                | events.ModelStarted()
+                | events.ModelInterrupted()
+                | events.ModelFailed()
+                | events.Checked()
+                | events.Steered()
+                | events.Recovered()
+            ):
+                pass
+            case events.Compacted() | events.Released() | events.RunFinished():
                 pass
             case _:
                 assert_never(event)

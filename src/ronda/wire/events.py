@@ -9,39 +9,13 @@ changed and never taken away.
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, TypeAlias, assert_never, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ronda.core.events import (
-    Answered,
-    Asked,
-    CallDelta,
-    Checked,
-    Compacted,
-    Event,
-    LogprobsDelta,
-    ModelFailed,
-    ModelFinished,
-    ModelInterrupted,
-    ModelRetried,
-    ModelStarted,
-    NativeDelta,
-    ReasoningDelta,
-    Recovered,
-    RefusalDelta,
-    Released,
-    RunFinished,
-    RunStarted,
-    Steered,
-    TextDelta,
-    ToolFinished,
-    ToolProgressed,
-    ToolStarted,
-    Warned,
-)
+from ronda.core import events
 from ronda.core.limits import Limits
 from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, File, SystemTurn, ToolResult, ToolTurn, Usage, UserTurn
 from ronda.wire.partial_json import pointer
@@ -136,25 +110,33 @@ class CallPreviewed(Struct, frozen=True, tag="call_preview", omit_defaults=True)
 
 # Said as they are.
 _Same: TypeAlias = (
-    TextDelta
-    | ReasoningDelta
-    | RefusalDelta
-    | CallDelta
-    | LogprobsDelta
-    | ToolProgressed
-    | ModelStarted
-    | ModelRetried
-    | ModelFailed
-    | ToolStarted
-    | Answered
-    | Compacted
-    | Warned
-    | Released
-    | Recovered
-    | RunFinished
+    events.TextDelta
+    | events.ReasoningDelta
+    | events.RefusalDelta
+    | events.CallDelta
+    | events.LogprobsDelta
+    | events.ToolProgressed
+    | events.ModelStarted
+    | events.ModelRetried
+    | events.ModelFailed
+    | events.ToolStarted
+    | events.Answered
+    | events.Compacted
+    | events.Warned
+    | events.Released
+    | events.Recovered
+    | events.RunFinished
 )
 WireEvent: TypeAlias = (
-    Started | Finished | Ended | Question | CallPreviewed | _Same | ModelInterrupted | Checked | Steered
+    Started
+    | Finished
+    | Ended
+    | Question
+    | CallPreviewed
+    | _Same
+    | events.ModelInterrupted
+    | events.Checked
+    | events.Steered
 )
 
 
@@ -162,12 +144,12 @@ def _share(limits: Limits) -> Share:
     return Share(limits.rounds, limits.tool_calls, limits.tokens, limits.seconds)
 
 
-def wire_event(event: Event) -> WireEvent | None:
+def wire_event(event: events.Event) -> WireEvent | None:
     """What is said of an event; nothing of one that only a provider's own API has a word for."""
     match event:
-        case NativeDelta():
+        case events.NativeDelta():
             return None
-        case RunStarted(plan=plan):
+        case events.RunStarted(plan=plan):
             return Started(
                 version=VERSION,
                 run=event.run,
@@ -181,15 +163,15 @@ def wire_event(event: Event) -> WireEvent | None:
                 call=event.call,
                 limits=_share(plan.limits) if event.call else None,
             )
-        case ModelFinished(turn=turn):
+        case events.ModelFinished(turn=turn):
             return Finished(_bare(turn), event.usage, event.at, _json(event.logprobs))
-        case ModelInterrupted(turn=turn):
+        case events.ModelInterrupted(turn=turn):
             return replace(event, turn=_bare(turn))
-        case ToolFinished(result=result):
+        case events.ToolFinished(result=result):
             bare = result if result.native is None else replace(result, native=None)
             details, offers = _json(event.details), tuple([spec.name for spec in event.offers])
             return Ended(bare, event.at, event.usage, event.tool_calls, event.name, details, event.files, offers)
-        case Asked():
+        case events.Asked():
             return Question(
                 event.id,
                 event.call_id,
@@ -202,31 +184,12 @@ def wire_event(event: Event) -> WireEvent | None:
                 event.at,
                 event.child,
             )
-        case Checked():
+        case events.Checked():
             return event if event.rewrite is None else replace(event, rewrite=None)
-        case Steered(turn=turn):
+        case events.Steered(turn=turn):
             return replace(event, turn=_bare(turn))
-        case (
-            TextDelta()
-            | ReasoningDelta()
-            | RefusalDelta()
-            | CallDelta()
-            | LogprobsDelta()
-            | ToolProgressed()
-            | ModelStarted()
-            | ModelRetried()
-            | ModelFailed()
-            | ToolStarted()
-            | Answered()
-            | Compacted()
-            | Warned()
-            | Released()
-            | Recovered()
-            | RunFinished()
-        ):
+        case _:  # one of `_Same`, or the type checker says that this event has no word here
             return event
-        case _:
-            assert_never(event)
 
 
 def _json(raw: Raw) -> Raw | None:
@@ -243,7 +206,7 @@ def _bare(turn: Any) -> Any:
 _encode = msgspec.json.Encoder().encode
 
 
-def write_frame(position: str, event: Event) -> bytes:
+def write_frame(position: str, event: events.Event) -> bytes:
     """One server-sent event, whose id is where to go on from."""
     data = wire_event(event)
     return b"" if data is None else _frame(position, data)
@@ -264,7 +227,7 @@ _NEVER_SAID: Final = frozenset({"native", "rewrite"})
 
 def schema() -> dict[str, Any]:
     """The JSON of an event as a JSON Schema."""
-    (events,), named = msgspec.json.schema_components([WireEvent], ref_template="#/$defs/{name}")
+    (any_event,), named = msgspec.json.schema_components([WireEvent], ref_template="#/$defs/{name}")
     for kind in named.values():
         for name in _NEVER_SAID & kind.get("properties", {}).keys():
             del kind["properties"][name]
@@ -274,6 +237,6 @@ def schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"An event of a Ronda run, version {VERSION}",
         "description": "Members and kinds of events may be added within a version: pass over what you do not know.",
-        **events,
+        **any_event,
         "$defs": named,
     }
