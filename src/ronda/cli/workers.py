@@ -21,9 +21,8 @@ from typing import Final
 from ronda.errors import BadConfig
 from ronda.server.config import ServerConfig
 
-_WORKER: Final = (
-    "RONDA_WORKER"  # in a worker's environment: its number, its listeners, and the pipe that ends with its parent
-)
+# In a worker's environment: its number, its listeners, and the pipe that ends with its parent.
+_WORKER: Final = "RONDA_WORKER"
 _MOST: Final = 64
 _LONGEST_PAUSE: Final = 5.0  # seconds before a worker that keeps dying is started again
 _LASTS: Final = 10.0  # seconds after which one that died is taken to have been well

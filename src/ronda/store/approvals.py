@@ -28,9 +28,8 @@ class ApprovedTools(TableStore):
 
     async def add(self, owner: str, session: str, tools: Sequence[str], now: float) -> None:
         def add(db: Sql) -> None:
-            db.execute(
-                "DELETE FROM approved_tool WHERE used < ?", (now - LIFETIME,)
-            )  # everybody's: so the table stays small
+            # Everybody's: so the table stays small.
+            db.execute("DELETE FROM approved_tool WHERE used < ?", (now - LIFETIME,))
             db.executemany(_PUT, [(owner, session, tool, now) for tool in tools])
 
         await self._tables.write(add)

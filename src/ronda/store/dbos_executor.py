@@ -32,9 +32,8 @@ from ronda.store.postgres import Database
 
 APPLICATION: Final = "ronda"  # as DBOS lists it, and the queue in which runs wait
 WORKFLOW: Final = "ronda_run"
-VERSION: Final = (
-    "1"  # pinned: DBOS leaves what another version began, and a body without steps is the same in all of them
-)
+# Pinned: DBOS leaves what another version began, and a body without steps is the same in all of them.
+VERSION: Final = "1"
 
 CALL_SECONDS: Final = 1.5  # in which a body is called, or is called later: leases of the queue are for 3
 _POLL: Final = 0.1  # seconds between two looks at the queue of this process: DBOS is not told of news

@@ -22,9 +22,8 @@ from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn
 from ronda.core.run import Run
 from ronda.wire.json import encode
 
-INSTEAD: Final = (
-    "instead"  # kept with the run of an agent that another handed over to: the caller goes on naming the first
-)
+# Kept with the run of an agent that another handed over to: the caller goes on naming the first.
+INSTEAD: Final = "instead"
 
 _ABOUT: Final = "call_ids"
 _LENGTH: Final = 9

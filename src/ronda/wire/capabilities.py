@@ -101,9 +101,8 @@ class Need(Struct, frozen=True):
     web: WebTools = WebTools()  # of a search: how
     server: NamedServer | None = None  # the MCP server that is meant
     confirmed: tuple[str, ...] = ()  # names of tools whose calls a person has to confirm
-    also: tuple[
-        HostedTool, ...
-    ] = ()  # what does part of it: one of all these is enough, and those that are had are offered
+    # What does part of it: one of all these is enough, and those that are had are offered.
+    also: tuple[HostedTool, ...] = ()
 
     @property
     def confirms(self) -> bool:

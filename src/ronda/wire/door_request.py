@@ -91,6 +91,5 @@ class DoorRequest(Struct, frozen=True, kw_only=True):
     outputs: tuple[RequestedFile, ...] = ()  # files that it wants to get
     answer: AnswerOptions = AnswerOptions()
     about: dict[str, Raw] = {}  # kept with the run, beside the options of its answer
-    decisions: tuple[
-        Decision, ...
-    ] = ()  # about calls that an earlier answer waits for: it goes on, and nothing else is read
+    # About calls that an earlier answer waits for: it goes on, and nothing else is read.
+    decisions: tuple[Decision, ...] = ()

@@ -31,11 +31,8 @@ class _Unfit(Exception):
     """A value that cannot be of the type that is wanted."""
 
 
-_NOT_FIT: Final = (
-    _Unfit,
-    ValueError,
-    OverflowError,
-)  # the last two: a text that is no number, a number that is no integer
+# The last two: a text that is no number, a number that is no integer.
+_NOT_FIT: Final = (_Unfit, ValueError, OverflowError)
 
 
 def decoder(kind: type[T]) -> Callable[[bytes | Raw], T]:

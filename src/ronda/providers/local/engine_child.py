@@ -20,9 +20,8 @@ def main() -> None:
     settings = json.loads(sys.stdin.readline())
     _end_with(settings["parent"])
     if hasattr(os, "nice"):
-        os.nice(
-            5
-        )  # the event loop goes first wherever both want a core: with two, decoding held it up for 7 ms now and then
+        # The event loop goes first wherever both want a core: with two, decoding held it up for 7 ms now and then.
+        os.nice(5)
     try:
         server = _load(importlib.import_module("xllamacpp"), settings)
     except (ImportError, OSError) as error:

@@ -29,9 +29,8 @@ class Offer(msgspec.Struct, frozen=True):
 
     specs: tuple[ToolSpec, ...]
     handlers: Mapping[str, Tool]
-    stand_ins: Mapping[
-        str, tuple[str, ...]
-    ] = {}  # what a request calls something of a service's → the tools that do it here
+    # What a request calls something of a service's → the tools that do it here.
+    stand_ins: Mapping[str, tuple[str, ...]] = {}
     about: dict[str, Raw] = {}  # kept with the run, for whoever goes on with it
 
 

@@ -34,11 +34,8 @@ from ronda.wire.web_search import ANY_WEB, EXTRACT, SEARCH, WebTools
 
 SearchMode: TypeAlias = Literal["always", "on-request"]
 
-_SERVICES: Final = {
-    "openai": None,
-    "openai-chat": None,
-    "mistral": "https://api.mistral.ai/v1",
-}  # their usual addresses
+# Their usual addresses.
+_SERVICES: Final = {"openai": None, "openai-chat": None, "mistral": "https://api.mistral.ai/v1"}
 _ABOUT: Final = "web"  # where a run keeps what it was offered
 _NOTHING: Final = WebTools()  # of a need that says no more than that there is one
 _decode_web = msgspec.json.Decoder(WebTools).decode
@@ -71,10 +68,8 @@ class WebSearch:
         request = [need for need in needs if need.hosted.capability in self.capabilities]
         if described := [need.web for need in request if need.web != _NOTHING]:
             return reduce(or_, described)
-        if any(
-            need.hosted.capability == "offline_search" for need in needs
-        ):  # which is not here, and the web is not wanted
-            return None
+        if any(need.hosted.capability == "offline_search" for need in needs):
+            return None  # which is not here, and the web is not wanted
         return ANY_WEB if request or (unasked and self._mode == "always") else None
 
     def tools(self, web: WebTools, turns: Sequence[Turn]) -> list[Tool]:

@@ -54,9 +54,8 @@ class Part(Struct, frozen=True):
     citations: tuple[Raw, ...] = ()
     id: str = ""
     name: str = ""
-    members: dict[
-        str, Raw
-    ] = {}  # of a call that has more of them, or of a block of another kind: the text is its input then
+    # Of a call that has more of them, or of a block of another kind: the text is its input then.
+    members: dict[str, Raw] = {}
 
 
 def parts_of(turn: AssistantTurn) -> list[Part]:

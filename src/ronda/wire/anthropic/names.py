@@ -28,9 +28,8 @@ _ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 class Names(Struct, frozen=True):
     called: dict[str, str] = {}  # the tool's own name → the API's
     own: dict[str, str] = {}
-    changed: dict[
-        str, LoweredSchema
-    ] = {}  # by the API's name: tools with properties that are called something else there
+    # By the API's name: tools with properties that are called something else there.
+    changed: dict[str, LoweredSchema] = {}
 
     def wire(self, name: str) -> str:
         """Also of a tool that is not there any more."""
@@ -56,10 +55,8 @@ NO_NAMES: Final = Names()
 
 def _call(names: list[str]) -> dict[str, str]:
     """The name of each over there."""
-    from ronda.schema.lower import (
-        ANTHROPIC,
-        lower_names,
-    )  # for those who ask Anthropic's models; a door of its dialect has none
+    # For those who ask Anthropic's models; a door of its dialect has none.
+    from ronda.schema.lower import ANTHROPIC, lower_names
 
     return lower_names(names, ANTHROPIC)
 

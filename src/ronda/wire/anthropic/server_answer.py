@@ -230,9 +230,8 @@ class MessageAnswer:
                 self._cited = CitedPieces(sources) if sources else None
                 if broken is not None:
                     self._tell(b"model_interrupted", {"reason": broken.reason})
-            case updates.TurnClosed(
-                turn=turn
-            ):  # which has blocks, and what they hold beside text is not in pieces: `Content` knows
+            case updates.TurnClosed(turn=turn):
+                # It has blocks, and what they hold beside text is not in pieces: `Content` knows.
                 self._turn = turn
                 self._show_rest(turn)
                 self._preview(update.previews)

@@ -117,9 +117,8 @@ def for_anthropic(request: MessagesRequest) -> MessagesRequest:
     options = (
         replace(request.options, extra={**request.options.extra, **request.own}) if request.own else request.options
     )
-    tools = tuple(
-        [replace(tool, deferred=False) if tool.deferred else tool for tool in request.every]
-    )  # it does that itself
+    # It does that itself.
+    tools = tuple([replace(tool, deferred=False) if tool.deferred else tool for tool in request.every])
     return replace(request, options=options, tools=tools)
 
 

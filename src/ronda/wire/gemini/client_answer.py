@@ -195,9 +195,8 @@ class _Fold:
         self._number = number
         self._parts: list[ToolCall | _Run | GrowingCall] = []
         self._run = _Run(thought=False)  # the one that grows
-        self._wire_parts: list[
-            bytes | list[str] | GrowingCall
-        ] = []  # the parts as they came; a list is a text and nothing else
+        # The parts as they came; a list is a text and nothing else.
+        self._wire_parts: list[bytes | list[str] | GrowingCall] = []
         self._growing: GrowingCall | None = None  # a call that is not all here
         self._text: list[str] | None = None  # the one that grows
         self._calls = 0

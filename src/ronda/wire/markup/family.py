@@ -34,9 +34,8 @@ class Family(Struct, frozen=True):
     opens: tuple[str, ...] = ()  # what a call may begin with; the first is the one we write ourselves
     close: str = ""
     think: tuple[str, str] | None = None  # around a thought, where the template knows of thoughts
-    control: frozenset[str] = (
-        frozenset()
-    )  # markers that are control tokens: no text holds them, and none is made of text
+    # Markers that are control tokens: no text holds them, and none is made of text.
+    control: frozenset[str] = frozenset()
     noise: tuple[str, ...] = ()  # markers that mean nothing inside an answer
 
     @property

@@ -81,9 +81,8 @@ class ConversationAnswer:
         self._round = 0
         self._at = run.start.at
         self._places: dict[str, int] = {}  # of this round's calls, by their ids
-        self._started: dict[
-            str, str
-        ] = {}  # tools that a stream has told of and that have not ended, by their entries' ids
+        # Tools that a stream has told of and that have not ended, by their entries' ids.
+        self._started: dict[str, str] = {}
         self._part = (False, -1)  # what kind of content is being shown, and its index
         self._cited: CitedPieces | None = None  # the text, where there are sources that it may cite
         self._head = b""

@@ -29,9 +29,8 @@ _TURN: Final = "ronda.turn.2."
 _TURN_ALONE: Final = "ronda.turn.1."  # as earlier versions wrote it: without the ids
 _SUMMARY: Final = "ronda.summary.1."
 _SIGNATURE: Final = 16  # bytes
-_MOST: Final = (
-    16 << 20
-)  # bytes of JSON in the seals of one request: they are packed, and a few bytes can hold very many
+# Bytes of JSON in the seals of one request: they are packed, and a few bytes can hold very many.
+_MOST: Final = 16 << 20
 
 
 class SealedTurn(Struct, frozen=True, omit_defaults=True):
