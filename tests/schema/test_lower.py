@@ -385,3 +385,15 @@ def test_texts_that_a_list_cannot_be_are_what_stands_in_it() -> None:
         "items": {"type": "integer"},
         "description": '{"enum":["a"]}',
     }
+
+
+@EVERY_PROVIDER
+def test_an_id_and_a_reference_that_are_no_addresses_lead_nowhere(rules: Rules) -> None:
+    schema = {"$id": "http://[", **tool(a={"$ref": "http://[x", "description": "d"})}
+
+    assert refusals(rules.provider, lower(schema, rules).schema, strict=False) == []
+
+
+@EVERY_PROVIDER
+def test_a_list_of_no_values_is_left_out_where_nobody_takes_it(rules: Rules) -> None:
+    assert lower(tool(a={"enum": []}), rules).schema["properties"] == {"a": {"description": '{"enum":[]}'}}

@@ -11,13 +11,13 @@ valid one is not known here. References are followed, since what cannot be follo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import unquote
 
 import msgspec
 
 from ronda.errors import BadRequest
+from ronda.schema.subschemas import Schema, Spot, follow, subschemas
 
 MAX_DEPTH: Final = 100  # of the JSON text; the compiler gives up at 255
 MAX_SUBSCHEMAS: Final = 10_000  # compiling is quadratic in the number of references
@@ -27,8 +27,6 @@ MAX_WORK: Final = 1_000_000
 MAX_STATES: Final = 20_000  # of all patterns together; one state may take 2 kB when compiled
 
 LOOK_AROUND: Final = re.compile(r"\(\?(?:[=!]|<[=!])|\\[1-9]|\\k<")  # what a linear engine cannot match
-
-_Schema = dict[str, Any]
 
 
 class SchemaError(BadRequest):
@@ -47,7 +45,7 @@ class Bounds(msgspec.Struct, frozen=True):
     look_around: bool
 
 
-def measure(schema: _Schema | bool) -> Bounds:
+def measure(schema: Schema | bool) -> Bounds:
     """Sum up a schema. Raises SchemaError for one that is too deep, too big or too much work."""
     if isinstance(schema, bool):
         return Bounds(1, 0, 0, unions=False, look_around=False)
@@ -56,49 +54,7 @@ def measure(schema: _Schema | bool) -> Bounds:
     return _Survey(schema).bounds()
 
 
-class Spot(NamedTuple):
-    """A subschema and how it is reached. Its pointer is only put together when asked for: names may be long, and many."""
-
-    node: _Schema
-    above: Spot | None
-    steps: tuple[str, ...]
-    length: int  # of the pointer
-
-    def step(self, node: _Schema, *steps: str) -> Spot:
-        return Spot(node, self, steps, self.length + sum(map(len, steps)))
-
-    def pointer(self) -> str:
-        spot: Spot | None = self
-        steps: list[str] = []
-        while spot is not None:
-            steps += reversed(spot.steps)
-            spot = spot.above
-        return "".join(f"/{escape(step)}" for step in reversed(steps))
-
-
-def subschemas(root: _Schema) -> Iterator[Spot]:
-    """Every place the keywords of JSON Schema know as a schema; parents come first."""
-    todo = [Spot(root, None, (), 0)]
-    while todo:
-        spot = todo.pop()
-        yield spot
-        for keyword in _MAPS:
-            if isinstance(members := spot.node.get(keyword), dict):
-                todo += [spot.step(sub, keyword, str(name)) for name, sub in members.items() if isinstance(sub, dict)]
-        for keyword in _LISTS:
-            if isinstance(items := spot.node.get(keyword), list):
-                todo += [spot.step(sub, keyword, str(n)) for n, sub in enumerate(items) if isinstance(sub, dict)]
-        for keyword in _SINGLES:
-            if isinstance(sub := spot.node.get(keyword), dict):
-                todo.append(spot.step(sub, keyword))
-
-
-def escape(name: str) -> str:
-    """One step of a JSON pointer."""
-    return name.replace("~", "~0").replace("/", "~1")
-
-
-# ---- the keywords that hold schemas -----------------------------------------------------------------------------------
+# ---- what the keywords apply their schemas to ----------------------------------------------------------------------------
 
 _SAME_VALUE_LISTS: Final = ("allOf", "anyOf", "oneOf")
 _SAME_VALUE: Final = ("not", "if", "then", "else")
@@ -114,10 +70,6 @@ _ANY_CHILD: Final = (
 )
 _ONE_CHILD_LISTS: Final = ("prefixItems", "items")  # `items` was a list before 2020-12
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
-
-_MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", *_SAME_VALUE_MAPS)
-_LISTS: Final = (*_SAME_VALUE_LISTS, *_ONE_CHILD_LISTS)
-_SINGLES: Final = (*_SAME_VALUE, *_ANY_CHILD)
 
 
 def is_too_deep(schema: Any) -> bool:
@@ -137,12 +89,12 @@ def is_too_deep(schema: Any) -> bool:
 class _Survey:
     """One document: where its references lead, and what everything in it costs."""
 
-    def __init__(self, root: _Schema) -> None:
+    def __init__(self, root: Schema) -> None:
         self._root = root
         self._spots: dict[int, Spot] = {}
-        self._homes: dict[int, list[_Schema]] = {}  # what "#" may mean there: the root, or a subschema with an `$id`
-        self._ids: dict[str, list[_Schema]] = {}
-        self._anchors: dict[str, list[_Schema]] = {}
+        self._homes: dict[int, list[Schema]] = {}  # what "#" may mean there: the root, or a subschema with an `$id`
+        self._ids: dict[str, list[Schema]] = {}
+        self._anchors: dict[str, list[Schema]] = {}
         self._states = 0
         self._unions = self._look_around = False
 
@@ -183,7 +135,7 @@ class _Survey:
     def _sum(self) -> tuple[int, int]:
         """Cost and growth of the root, each subschema summed once. A stack, since a chain of references may be long."""
         done: dict[int, tuple[int, int]] = {}
-        opened: dict[int, tuple[list[_Schema], list[_Schema]]] = {}
+        opened: dict[int, tuple[list[Schema], list[Schema]]] = {}
         stack, links = [self._root], 0
         while stack:
             node = stack[-1]
@@ -208,7 +160,7 @@ class _Survey:
                 done[id(node)] = min(cost, MAX_WORK + 1), min(growth, MAX_WORK)
         return done[id(self._root)]
 
-    def _weight(self, node: _Schema) -> int:
+    def _weight(self, node: Schema) -> int:
         weight = 1
         for keyword in ("required", "properties"):  # looked up one by one
             if isinstance(names := node.get(keyword), (list, dict)):
@@ -230,7 +182,7 @@ class _Survey:
             self._unions = True
         return weight
 
-    def _children(self, node: _Schema) -> tuple[list[_Schema], list[_Schema]]:
+    def _children(self, node: Schema) -> tuple[list[Schema], list[Schema]]:
         """Subschemas that all apply, to this value or the same child of it; and those of which one child meets one."""
         every: list[Any] = [node.get(keyword) for keyword in (*_SAME_VALUE, *_ANY_CHILD)]
         for keyword in _SAME_VALUE_LISTS:
@@ -253,7 +205,7 @@ class _Survey:
 
     # ---- references ----------------------------------------------------------------------------------------------------
 
-    def _targets(self, node: _Schema, reference: str, keyword: str) -> list[_Schema]:
+    def _targets(self, node: Schema, reference: str, keyword: str) -> list[Schema]:
         """Where a reference may lead: too many places rather than too few, since the sum must not come out too low.
 
         Addresses are compared by their last segment instead of being resolved, and an anchor counts wherever it is.
@@ -262,9 +214,10 @@ class _Survey:
             return []  # the compiler has these built in, and they are harmless
         address, _, fragment = reference.partition("#")
         homes = self._ids.get(_last(address), []) if address else self._homes[id(node)]
-        found: list[_Schema] = []
+        found: list[Schema] = []
         if fragment == "" or fragment.startswith("/"):
-            found = [target for home in homes if (target := _follow(home, unquote(fragment))) is not None]
+            targets = [follow(home, fragment) for home in homes]
+            found = [_ANYTHING if isinstance(one, bool) else one for one in targets if one is not None]
         if not fragment.startswith("/") and (fragment or keyword == "$recursiveRef"):
             found += self._anchors.get(unquote(fragment), ())
         if not found:
@@ -274,7 +227,7 @@ class _Survey:
 
 
 _STANDARD: Final = ("http://json-schema.org/", "https://json-schema.org/")
-_ANYTHING: Final[_Schema] = {}
+_ANYTHING: Final[Schema] = {}
 
 
 def _last(address: str) -> str:
@@ -301,17 +254,3 @@ def count_states(pattern: str) -> int:
             last = 1
             groups[-1] += 1
     return sum(groups)
-
-
-def _follow(node: Any, pointer: str) -> _Schema | None:
-    for step in pointer.split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(node, dict) and name in node:
-            node = node[name]
-        elif isinstance(node, list) and re.fullmatch("[0-9]{1,9}", name) and int(name) < len(node):
-            node = node[int(name)]
-        else:
-            return None
-    if isinstance(node, bool):
-        return _ANYTHING
-    return node if isinstance(node, dict) else None

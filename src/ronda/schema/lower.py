@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from ronda.schema.bounds import is_too_deep
-from ronda.schema.lower_draft import Schema, everywhere, is_dynamic, modern
+from ronda.schema.lower_draft import is_dynamic, modern
 from ronda.schema.lower_names import lower_names
 from ronda.schema.lower_root import Root
 from ronda.schema.lower_rules import (
@@ -31,6 +31,7 @@ from ronda.schema.lower_rules import (
 )
 from ronda.schema.lower_strict import Weight, strict_form, weigh
 from ronda.schema.lower_walk import Walk
+from ronda.schema.subschemas import Schema, everywhere
 
 __all__ = [
     "ANTHROPIC",

@@ -8,26 +8,11 @@ only be older (`items` as a list, `exclusiveMinimum: true`), since generators fo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
-from urllib.parse import unquote
 
-Schema = dict[str, Any]
+from ronda.schema.subschemas import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, Schema, each_schema, everywhere, follow
 
-SCHEMA_MAPS: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
-SCHEMA_LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
-SCHEMAS: Final = (
-    "items",
-    "contains",
-    "additionalProperties",
-    "propertyNames",
-    "not",
-    "if",
-    "then",
-    "else",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-)
 ANNOTATIONS: Final = frozenset(
     {
         "title",
@@ -96,43 +81,6 @@ def draft_of(schema: Schema) -> int:
     return _MODERN
 
 
-def each_schema(node: Schema, rewrite: Callable[[Any], Any]) -> Schema:
-    """A copy of a schema whose direct subschemas were rewritten; everything else is shared with the original."""
-    copy = dict(node)
-    for keyword in SCHEMA_MAPS:
-        if isinstance(members := node.get(keyword), dict):
-            copy[keyword] = {name: rewrite(sub) for name, sub in members.items()}
-    for keyword in SCHEMA_LISTS:
-        if isinstance(items := node.get(keyword), list):
-            copy[keyword] = [rewrite(sub) for sub in items]
-    for keyword in SCHEMAS:
-        if isinstance(sub := node.get(keyword), dict):
-            copy[keyword] = rewrite(sub)
-    return copy
-
-
-def direct(node: Schema) -> Iterator[Schema]:
-    """The direct subschemas, those that are true or false aside."""
-    for keyword in SCHEMA_MAPS:
-        if isinstance(members := node.get(keyword), dict):
-            yield from (sub for sub in members.values() if isinstance(sub, dict))
-    for keyword in SCHEMA_LISTS:
-        if isinstance(items := node.get(keyword), list):
-            yield from (sub for sub in items if isinstance(sub, dict))
-    for keyword in SCHEMAS:
-        if isinstance(sub := node.get(keyword), dict):
-            yield sub
-
-
-def everywhere(root: Schema) -> Iterator[Schema]:
-    """The schema and all subschemas."""
-    todo = [root]
-    while todo:
-        node = todo.pop()
-        yield node
-        todo += direct(node)
-
-
 # ---- shapes -----------------------------------------------------------------------------------------------------------
 
 # A keyword whose value has another shape means nothing. The validator says so to whoever declares the tool; here nothing
@@ -167,15 +115,12 @@ def _are_names(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
-def _are_types(value: Any) -> bool:
-    return value in TYPES if isinstance(value, str) else _are_names(value) and bool(value) and TYPES.issuperset(value)
-
-
-TYPES: Final = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
+_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 _SHAPES: Final[dict[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys((*SCHEMA_MAPS, "dependencies"), _is_map),
-    **dict.fromkeys((*SCHEMA_LISTS, "enum"), _is_list),
-    **dict.fromkeys((*SCHEMAS, "additionalItems"), _is_schema),
+    **dict.fromkeys(SCHEMA_MAPS, _is_map),
+    **dict.fromkeys(SCHEMA_LISTS, _is_list),
+    **dict.fromkeys(SCHEMAS, _is_schema),
+    "enum": lambda value: isinstance(value, list),
     "items": lambda value: isinstance(value, (dict, bool, list)),  # a list before 2020-12
     **dict.fromkeys(("$ref", "$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor", "$id", "$schema"), _is_text),
     **dict.fromkeys(("title", "description", "pattern", "format"), _is_text),
@@ -186,8 +131,14 @@ _SHAPES: Final[dict[str, Callable[[Any], bool]]] = {
     ),
     "required": _are_names,
     "dependentRequired": lambda value: isinstance(value, dict) and all(map(_are_names, value.values())),
-    "type": _are_types,
+    "type": lambda value: isinstance(value, str) or _are_names(value),
 }
+
+
+def are_types(value: Any) -> bool:
+    """Whether a `type` names types that there are."""
+    names = [value] if isinstance(value, str) else value
+    return bool(names) and _TYPES.issuperset(names)
 
 
 # ---- upgrading --------------------------------------------------------------------------------------------------------
@@ -294,16 +245,3 @@ def _with_moved_targets(original: Schema, upgraded: Schema, upgrade: Callable[[A
     if moved:
         aimed["$defs"] = {**aimed.get("$defs", {}), **moved}
     return aimed
-
-
-def follow(node: Any, pointer: str) -> Schema | bool | None:
-    """What a JSON pointer, percent-encoded as in a reference, leads to; None when that is no schema."""
-    for step in unquote(pointer).split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(node, dict) and name in node:
-            node = node[name]
-        elif isinstance(node, list) and name.isdecimal() and int(name) < len(node):
-            node = node[int(name)]
-        else:
-            return None
-    return node if isinstance(node, (dict, bool)) else None

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from ronda.schema.lower_draft import ANNOTATIONS, Schema
+from ronda.schema.lower_draft import ANNOTATIONS
+from ronda.schema.subschemas import Schema
 
 Lost = Callable[[], None]
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from ronda.schema.lower_draft import ANNOTATIONS, Schema, follow
+from ronda.schema.lower_draft import ANNOTATIONS
 from ronda.schema.lower_merge import DEFINITIONS, both, either
 from ronda.schema.lower_names import allowed_names
 from ronda.schema.lower_rules import Rules
 from ronda.schema.lower_walk import Walk, say, types_of
+from ronda.schema.subschemas import Schema, follow
 
 _COMBINED: Final = ("$ref", "allOf", "anyOf", "oneOf")
 _MAX_DEPTH: Final = 20

@@ -13,9 +13,10 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ronda.schema.bounds import LOOK_AROUND
-from ronda.schema.lower_draft import ANNOTATIONS, Schema, each_schema, follow
+from ronda.schema.lower_draft import ANNOTATIONS
 from ronda.schema.lower_rules import Strict
 from ronda.schema.lower_walk import MAX_NODES, types_of
+from ronda.schema.subschemas import Schema, each_schema, follow
 
 _TYPED: Final = ("type", "$ref", "anyOf", "allOf", "enum", "const")
 _WORD_BOUNDARY: Final = re.compile(r"\\[bB]")

@@ -11,19 +11,18 @@ Work is bounded: schemas are whoever's, and references double with every level.
 from __future__ import annotations
 
 from typing import Any, Final
-from urllib.parse import unquote, urldefrag, urljoin
 
 import msgspec
 
-from ronda.schema.lower_draft import ANNOTATIONS, SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, Schema, direct, follow
+from ronda.schema.document import BASE, Document
+from ronda.schema.lower_draft import ANNOTATIONS, are_types
 from ronda.schema.lower_merge import both
 from ronda.schema.lower_rules import Rules
+from ronda.schema.subschemas import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, Schema
 
 MAX_NODES: Final = 5_000  # subschemas of the result
 MAX_DEPTH: Final = 60  # of the result, in subschemas: references may add to what the schema has itself
 MAX_NOTE: Final = 300  # characters of what is said in a description instead of in keywords
-
-BASE: Final = "http://ronda.invalid/schema"  # a scheme that relative addresses are defined for
 
 _IDENTITY: Final = frozenset({"$id", "$anchor", "$dynamicAnchor", "$defs", "definitions"})
 _CONSTRAINTS: Final = (
@@ -45,52 +44,6 @@ _OF_CONTAINERS: Final = frozenset(
     {"items", "prefixItems", "minItems", "maxItems", "properties", "required", "additionalProperties"}
     | {"minProperties", "maxProperties"}
 )
-
-
-class Document:
-    """A schema and what its references mean."""
-
-    def __init__(self, root: Schema) -> None:
-        self.root = root
-        self._resources: dict[str, Schema] = {BASE: root}
-        self._anchors: dict[tuple[str, str], Schema] = {}
-        self._dynamic: dict[str, int] = {}
-        todo = [(root, BASE)]
-        while todo:
-            node, outside = todo.pop()
-            base = self.base(node, outside)
-            if base != outside:
-                self._resources[base] = node
-            for keyword in ("$anchor", "$dynamicAnchor"):
-                if isinstance(name := node.get(keyword), str):
-                    self._anchors[base, name] = node
-            if isinstance(name := node.get("$dynamicAnchor"), str):
-                self._dynamic[name] = self._dynamic.get(name, 0) + 1
-            todo += [(sub, base) for sub in direct(node)]
-
-    def find(self, reference: str, base: str) -> tuple[Schema | bool, str] | None:
-        """What a reference leads to, and the base of references in there; None when it leads out of the document."""
-        if reference.startswith("#"):  # also below a urn:, which nothing can be joined to
-            address, fragment = base, reference[1:]
-        else:
-            address, fragment = urldefrag(urljoin(base, reference))
-        home = self._resources.get(address)
-        if home is None:
-            return None
-        if fragment and not fragment.startswith("/"):
-            target: Schema | bool | None = self._anchors.get((address, unquote(fragment)))
-        else:
-            target = follow(home, fragment)
-        return None if target is None else (target, address)
-
-    def base(self, node: Schema, base: str) -> str:
-        """What references in a schema are relative to."""
-        name = node.get("$id")
-        return urldefrag(urljoin(base, name))[0] if isinstance(name, str) else base
-
-    def is_plain(self, anchor: str) -> bool:
-        """Whether a dynamic reference can only mean one thing."""
-        return self._dynamic.get(anchor.lstrip("#"), 0) <= 1 and len(self._resources) == 1
 
 
 class Walk:
@@ -133,6 +86,8 @@ class Walk:
         dropped: Schema = {}
         for keyword, value in schema.items():
             if keyword in _IDENTITY and not self._rules.references:
+                continue
+            if keyword == "type" and not are_types(value):
                 continue
             if keyword in SCHEMA_MAPS and isinstance(value, dict):
                 out[keyword] = {name: self.node(sub, depth + 1) for name, sub in value.items()}
@@ -193,11 +148,14 @@ class Walk:
                 for other in _LEANS_ON.get(keyword, ()):
                     if other in out and out[other] is not True:
                         dropped[other] = out.pop(other)
+        if out.get("enum") == []:
+            dropped["enum"] = out.pop("enum")  # nothing fits: there is no word for that
+            self.loosen()
         formats, format = self._rules.formats, out.get("format")
         if formats is not None and isinstance(format, str) and format not in formats:
             dropped["format"] = out.pop("format")
             self.loosen()
-        if keywords is not None and isinstance(options := out.get("enum"), list) and options:
+        if keywords is not None and isinstance(options := out.get("enum"), list):
             self._enum(out, options)  # last: it may move what is left into an alternative
         if self._rules.required_known and isinstance(required := out.get("required"), list):
             known = [name for name in required if name in out.get("properties", {})]

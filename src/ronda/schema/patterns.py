@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from ronda.schema.bounds import REFERENCES, subschemas
+from ronda.schema.bounds import REFERENCES
+from ronda.schema.subschemas import subschemas
 
 _BRACKETS: Final = re.compile(r"[\]{}]")
 _ESCAPE: Final = re.compile(r"\\(?:[pPu]\{[^}\\]{0,100}\}|.)", re.DOTALL)

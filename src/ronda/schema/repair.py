@@ -19,11 +19,13 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from ronda.core.arguments import recover
-from ronda.schema.bounds import SchemaError, escape
-from ronda.schema.lower_draft import Schema, draft_of, everywhere, modern
+from ronda.schema.bounds import SchemaError
+from ronda.schema.document import BASE, Document
+from ronda.schema.lower_draft import draft_of, modern
 from ronda.schema.lower_merge import same
 from ronda.schema.lower_rules import WRITTEN_OUT
-from ronda.schema.lower_walk import BASE, Document, Walk, types_of
+from ronda.schema.lower_walk import Walk, types_of
+from ronda.schema.subschemas import Schema, escape, everywhere
 from ronda.schema.validate import Problem, Validator
 
 MAX_STEPS: Final = 20_000  # schemas met with values

@@ -21,12 +21,11 @@ from ronda.schema.bounds import (
     REFERENCES,
     Bounds,
     SchemaError,
-    escape,
     measure,
     missing_reference,
-    subschemas,
 )
 from ronda.schema.patterns import needs_respelling, respell
+from ronda.schema.subschemas import escape, subschemas
 
 if TYPE_CHECKING:
     import jsonschema_rs

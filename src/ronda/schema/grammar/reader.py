@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, Final, TypeGuard
+from urllib.parse import unquote
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ronda.schema.bounds import escape
+from ronda.schema.document import BASE, Document
 from ronda.schema.grammar.cost import ENDLESS
 from ronda.schema.grammar.digits import number
-from ronda.schema.grammar.document import Document
 from ronda.schema.grammar.formats import PATTERNS
 from ronda.schema.grammar.merge import Merger
 from ronda.schema.grammar.patterns import Unreadable, analyse, search
@@ -44,15 +44,18 @@ from ronda.schema.grammar.shapes import (
     union,
     values,
 )
+from ronda.schema.lower_draft import modern
+from ronda.schema.subschemas import escape
 
 MAX_COUNT: Final = 1_000  # items or properties; a higher limit is none, since each costs the engine memory
 MAX_LENGTH: Final = 10_000  # characters; likewise
 MAX_NESTED: Final = 16  # references that must be read to read another
+_STANDARD: Final = ("http://json-schema.org/", "https://json-schema.org/")
 
 _OF_KIND: Final = {
     "string": ("minLength", "maxLength", "pattern", "format"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-    "array": ("items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems"),
+    "array": ("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
     "object": ("properties", "patternProperties", "additionalProperties", "required", "minProperties", "maxProperties"),
 }
 
@@ -98,14 +101,15 @@ class SchemaReader:
     """One document. `expand` gives the shape of a reference that a shape holds."""
 
     def __init__(self, root: Any) -> None:
-        self._root = root
-        self._document = Document(root)
+        self._root = root if isinstance(root, bool) else modern(root)
+        self._document = Document({} if isinstance(self._root, bool) else self._root)
+        self._targets: dict[str, tuple[Any, str, str]] = {}  # a schema, the base of references in it, who refers to it
         self._shapes: dict[str, Shape] = {}
         self._reading: list[str] = []
         self._merge = Merger(self.expand).merge
 
     def read(self) -> Shape:
-        return self._shape(self._root, "", "")
+        return self._shape(self._root, BASE, "")
 
     def expand(self, key: str) -> Shape:
         if key in self._shapes:
@@ -114,8 +118,7 @@ class SchemaReader:
             return ANYTHING  # two schemas that are only known together: what is known of one is enforced
         self._reading.append(key)
         try:
-            target = self._document.target(key)
-            self._shapes[key] = self._shape(target.node, target.base, target.pointer)
+            self._shapes[key] = self._shape(*self._targets[key])
         finally:
             self._reading.pop()
         return self._shapes[key]
@@ -128,9 +131,7 @@ class SchemaReader:
             return ANYTHING if node else NEVER
         if not isinstance(node, dict):
             raise Unsupported("not a schema", pointer)
-        if self._document.alone and "$ref" in node:
-            node = {"$ref": node["$ref"]}
-        place = _Place(node, self._document.base_of(node, base), pointer)
+        place = _Place(node, self._document.base(node, base), pointer)
         try:
             shape = self._typed(place)
             for step in _COMBINE:
@@ -181,10 +182,8 @@ class SchemaReader:
         return string(String(place.size("minLength") or 0, place.limit("maxLength", MAX_LENGTH), tuple(patterns)))
 
     def _number(self, place: _Place, *, integer: bool) -> Shape:
-        node = place.node
         low, high = place.fraction("minimum"), place.fraction("maximum")
-        above = node.get("exclusiveMinimum") is True and low is not None  # how draft 4 said it
-        below = node.get("exclusiveMaximum") is True and high is not None
+        above = below = False
         if (limit := place.fraction("exclusiveMinimum")) is not None and (low is None or limit >= low):
             low, above = limit, True
         if (limit := place.fraction("exclusiveMaximum")) is not None and (high is None or limit <= high):
@@ -193,17 +192,12 @@ class SchemaReader:
         return number(integer, low, high, above, below, step if step and step > 0 else None)
 
     def _array(self, place: _Place) -> Shape:
-        node = place.node
-        first, rest = node.get("prefixItems"), node.get("items", True)
-        first_key, rest_key = "prefixItems", "items"
-        if isinstance(rest, list):  # how it was written before 2020-12
-            first, rest = rest, node.get("additionalItems", True)
-            first_key, rest_key = "items", "additionalItems"
-        prefix = [self._sub(place, one, first_key, n) for n, one in enumerate(first if isinstance(first, list) else ())]
+        prefix = [self._sub(place, one, "prefixItems", n) for n, one in enumerate(place.list_of("prefixItems"))]
+        rest = self._sub(place, place.node.get("items", True), "items")
         least, most = place.size("minItems") or 0, place.limit("maxItems", MAX_COUNT)
-        if node.get("uniqueItems") is True:  # the fewer there are, the likelier they differ
+        if place.node.get("uniqueItems") is True:  # the fewer there are, the likelier they differ
             most = max(1, least) if most is None else min(most, max(1, least))
-        return array(Array(tuple(prefix), self._sub(place, rest, rest_key), least, most))
+        return array(Array(tuple(prefix), rest, least, most))
 
     def _object(self, place: _Place) -> Shape:
         patterns = tuple(
@@ -231,11 +225,24 @@ class SchemaReader:
     # ---- what it says with other schemas -------------------------------------------------------------------------------
 
     def _references(self, place: _Place, shape: Shape) -> Shape:
-        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+        for keyword in ("$ref", "$dynamicRef"):
             if keyword in place.node:
-                target = self._document.reference(place.node[keyword], place.base, place.at(keyword))
-                shape = self._merge(shape, target)
+                shape = self._merge(shape, self._reference(place.node[keyword], place.base, place.at(keyword)))
         return shape
+
+    def _reference(self, reference: str, base: str, pointer: str) -> Shape:
+        """What it leads to is read when somebody looks inside."""
+        found = self._document.find(reference, base)
+        if found is None and reference.startswith(_STANDARD):
+            return Object()  # any schema
+        if found is None:
+            raise Unsupported(f'"{reference[:80]}" is not in this schema', pointer)
+        target, address = found
+        if target is True:
+            return ANYTHING
+        key = f"{address}#{unquote(reference.partition('#')[2])}"
+        self._targets.setdefault(key, (target, address, pointer))
+        return Ref(key)
 
     def _all_of(self, place: _Place, shape: Shape) -> Shape:
         for n, sub in enumerate(place.list_of("allOf")):
@@ -267,7 +274,7 @@ class SchemaReader:
         return shape
 
     def _dependencies(self, place: _Place, shape: Shape) -> Shape:
-        for keyword in ("dependencies", "dependentRequired", "dependentSchemas"):
+        for keyword in ("dependentRequired", "dependentSchemas"):
             for name, rule in place.members(keyword).items():
                 if isinstance(rule, list):
                     names = [Property(one, ANYTHING, required=True) for one in rule if isinstance(one, str)]
