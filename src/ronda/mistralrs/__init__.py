@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -76,7 +76,7 @@ __all__ = [
 ]
 
 
-class Runner:
+class Runner(runner.Runner):
     """A model and the loop, in this process: `ronda.Runner` under the original's arguments.
 
     `tool_callbacks` are called as `callback(name, arguments)`. Arguments about loading a model (`in_situ_quant`, `max_seqs`, …)
@@ -104,59 +104,23 @@ class Runner:
             names = ", ".join(extras)
             warnings.warn(f"Ronda has no use for {names}: a local model is loaded as its file is", stacklevel=2)
         self._seed = seed
-        callbacks = {name: _callback(function) for name, function in (tool_callbacks or {}).items()}
-        # Requests name models as they like: the original has one.
-        servers = servers_of(mcp_client_config) if mcp_client_config is not None else None
-        code = read_config("code_execution_config", code_execution_config, CodeExecutionConfig)
-        shell = read_config("shell_config", shell_config, ShellConfig)
-        self._runner = runner.Runner(
+        super().__init__(
             which.spec(),
-            tool_callbacks=callbacks,
-            aliases=("*",),
-            mcp_servers=servers,
+            tool_callbacks={name: _callback(function) for name, function in (tool_callbacks or {}).items()},
+            aliases=("*",),  # requests name models as they like: the original has one
+            mcp_servers=servers_of(mcp_client_config) if mcp_client_config is not None else None,
             enable_search=enable_search,
             search_callback=search_callback,
             search_mode="on-request",
             search_embedding_model=search_embedding_model,
-            code_execution_config=code,
-            shell_config=shell,
+            code_execution_config=read_config("code_execution_config", code_execution_config, CodeExecutionConfig),
+            shell_config=read_config("shell_config", shell_config, ShellConfig),
         )
 
-    def send_chat_completion_request(self, request: ChatCompletionRequest, model_id: str | None = None) -> Any:
+    def send_chat_completion_request(self, request: runner.ChatCompletionRequest, model_id: str | None = None) -> Any:
         """A `ChatCompletionResponse`; with `stream=True` an iterator over the chunks of its text."""
-        answer = self._runner.send_chat_completion_request(as_ours(request, self._seed))
+        answer = super().send_chat_completion_request(as_ours(request, self._seed))
         return _pieces(answer) if isinstance(answer, ChatCompletionStream) else answer
-
-    def close(self) -> None:
-        """Ends the processes that wait for a session's next request."""
-        self._runner.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def find_file(self, file_id: str, model_id: str | None = None) -> File | None:
-        """A file that tools made, with all of its content."""
-        return self._runner.find_file(file_id)
-
-    def list_session_ids(self, model_id: str | None = None) -> list[str]:
-        return self._runner.list_session_ids()
-
-    def export_session(self, session_id: str, model_id: str | None = None) -> str | None:
-        """JSON text; None if there is no session of this name."""
-        return self._runner.export_session(session_id)
-
-    def import_session(self, session_id: str, session_json: str, model_id: str | None = None) -> None:
-        self._runner.import_session(session_id, session_json)
-
-    def delete_session(self, session_id: str, model_id: str | None = None) -> bool:
-        return self._runner.delete_session(session_id)
-
-    def fork_session(self, src: str, dest: str, num_turns: int | None = None, model_id: str | None = None) -> None:
-        """As the original has it in Rust."""
-        self._runner.fork_session(src, dest, num_turns)
 
 
 def _callback(function: Callable[[str, dict[str, Any]], Any]) -> Callable[[str, dict[str, Any]], Any]:

@@ -133,10 +133,10 @@ def _decide(run: Run, question: Asked, decision: Any) -> Answered:
 
 def _answer(question: Asked, decision: Any) -> Answered:
     """Also of one that says what was decided, as the original's does, and not about which question."""
-    told = getattr(decision, "decision", None)
-    if isinstance(decision, Answered) or told is None:
+    kind = getattr(decision, "decision", None)
+    if isinstance(decision, Answered) or kind is None:
         return answer_to(question, decision)
-    if told == "approve":
+    if kind == "approve":
         return question.approve(remember=bool(decision.remember_for_session))
     return question.deny(decision.message or "")
 
@@ -148,5 +148,7 @@ def _approval(run: Run, question: Asked) -> AgentToolApproval:
 
 
 def _as_dictionary(approval: AgentToolApproval) -> dict[str, Any]:
-    told = {name: getattr(approval, name) for name in ("approval_id", "session_id", "round", "arguments_json", "code")}
-    return {**told, "tool": msgspec.to_builtins(approval.tool), "arguments": approval.arguments()}
+    members = {
+        name: getattr(approval, name) for name in ("approval_id", "session_id", "round", "arguments_json", "code")
+    }
+    return {**members, "tool": msgspec.to_builtins(approval.tool), "arguments": approval.arguments()}

@@ -146,16 +146,16 @@ class ShellSkillMount:
 
 def with_inputs(messages: str | Sequence[Mapping[str, Any]], files: Sequence[InputFile]) -> list[Mapping[str, Any]]:
     """The messages with files in the last one of the user's."""
-    told: list[Mapping[str, Any]] = (
+    history: list[Mapping[str, Any]] = (
         [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
     )
-    at = next((at for at in reversed(range(len(told))) if told[at].get("role") == "user"), None)
+    at = next((at for at in reversed(range(len(history))) if history[at].get("role") == "user"), None)
     if at is None:
         raise BadRequest("input_files go along with a message of the user's, and there is none", param="input_files")
-    content = told[at].get("content")
+    content = history[at].get("content")
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
-    told[at] = {**told[at], "content": [*[file.part for file in files], *parts]}
-    return told
+    history[at] = {**history[at], "content": [*[file.part for file in files], *parts]}
+    return history
 
 
 def write_requested_files(files: Sequence[RequestedFile | Mapping[str, Any] | str]) -> list[Any]:
