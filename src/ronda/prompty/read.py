@@ -14,33 +14,9 @@ from ronda.prompty.read_connection import read_connection
 from ronda.prompty.read_properties import read_properties
 from ronda.prompty.read_tools import check_bindings, read_tools
 
-TOP = (
-    "name",
-    "displayName",
-    "description",
-    "metadata",
-    "model",
-    "inputs",
-    "outputs",
-    "tools",
-    "agents",
-    "template",
-    "instructions",
-    "kind",
-)
-MODEL = ("id", "provider", "apiType", "connection", "options")
-OPTIONS = (
-    "temperature",
-    "maxOutputTokens",
-    "topP",
-    "topK",
-    "frequencyPenalty",
-    "presencePenalty",
-    "seed",
-    "stopSequences",
-    "allowMultipleToolCalls",
-    "additionalProperties",
-)
+TOP = tuple(name for name in Prompty.__struct_encode_fields__ if name not in ("path", "bodyLine", "host"))
+MODEL = Model.__struct_encode_fields__
+OPTIONS = ModelOptions.__struct_encode_fields__
 
 # Where the first version of the format had something else.
 _OLD_TOP = {

@@ -15,21 +15,7 @@ from ronda.prompty.model import KINDS, Property
 
 _Named = TypeVar("_Named")
 
-
-PROPERTY = (
-    "name",
-    "kind",
-    "description",
-    "required",
-    "nullable",
-    "default",
-    "example",
-    "enumValues",
-    "items",
-    "properties",
-    "oneOf",
-    "anyOf",
-)
+PROPERTY = Property.__struct_encode_fields__
 
 
 def read_properties(at: At, what: str) -> tuple[Property, ...]:
