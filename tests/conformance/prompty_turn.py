@@ -31,7 +31,7 @@ from ronda.errors import LimitExceeded, ToolFailed, UpstreamError
 from ronda.prompty.connections import register_connection
 from ronda.prompty.load import loads
 from ronda.prompty.message_parts import Message
-from ronda.prompty.messages import messages_of
+from ronda.prompty.turns import messages_of
 from ronda.wire.openai_chat.client_answer import read_plain
 
 _numbers = itertools.count()

@@ -49,8 +49,8 @@ from ronda.core.output import final_text
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.run import Run
 from ronda.prompty.message_parts import Message
-from ronda.prompty.messages import count_of, messages_of
 from ronda.prompty.turn_events import tool_error_kind
+from ronda.prompty.turns import count_of, messages_of
 
 EngineKind: TypeAlias = Literal[
     "turn_started",

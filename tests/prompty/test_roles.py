@@ -17,9 +17,10 @@ from ronda.core.parts import (
     ToolTurn,
     UserTurn,
 )
-from ronda.prompty.message_parts import Message, Part, to_turns
+from ronda.prompty.message_parts import Message, Part
 from ronda.prompty.roles import guard, parse
 from ronda.prompty.template import TemplateError, messages_from, render
+from ronda.prompty.turns import turns_of
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n....").decode()
 WAV = base64.b64encode(b"RIFF\0\0\0\0WAVEfmt ").decode()
@@ -201,7 +202,7 @@ def test_media_in_a_system_message_go_into_a_users() -> None:
         Message("user", (Part("image", "https://x/a.png"), Part("audio", WAV, "audio/wav"))),
         said("user", "What?"),
     ]
-    assert to_turns(messages) == [
+    assert turns_of(messages) == [
         SystemTurn("You can see and hear."),
         UserTurn((Image("https://x/a.png"), Audio(WAV, "wav"))),
         UserTurn((Text("What?"),)),
@@ -252,7 +253,10 @@ def test_mustache_places_rich_inputs_too() -> None:
     ],
 )  # fmt: skip
 def test_media_are_read_the_way_people_write_them(kind: str, value: Any, part: Any) -> None:
-    assert to_turns(messages_from("user:\n{{ m }}", {"m": value}, {"m": kind})) == [UserTurn((part,))]
+    [turn] = turns_of(messages_from("user:\n{{ m }}", {"m": value}, {"m": kind}))
+
+    assert isinstance(turn, UserTurn)
+    assert turn.parts == (part,)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +272,7 @@ def test_media_are_read_the_way_people_write_them(kind: str, value: Any, part: A
 )
 def test_what_is_no_medium_is_refused_and_no_file_is_read(kind: str, value: Any) -> None:
     with pytest.raises(TemplateError):
-        to_turns(messages_from("user:\n{{ m }}", {"m": value}, {"m": kind}))
+        turns_of(messages_from("user:\n{{ m }}", {"m": value}, {"m": kind}))
 
 
 def test_a_thread_with_tools_becomes_turns() -> None:
@@ -281,7 +285,7 @@ def test_a_thread_with_tools_becomes_turns() -> None:
         {"role": "assistant", "content": "done"},
     ]
 
-    turns = to_turns(messages_from("{{ x }}\ndeveloper:\nHelp.\n{{ t }}", {"t": thread}, {"t": "thread"}))
+    turns = turns_of(messages_from("{{ x }}\ndeveloper:\nHelp.\n{{ t }}", {"t": thread}, {"t": "thread"}))
 
     assert turns == [
         SystemTurn("Help.", "developer"),

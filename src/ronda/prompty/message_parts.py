@@ -1,4 +1,4 @@
-"""Messages and their parts as Prompty has them; rich inputs → parts and messages; messages → turns.
+"""Messages and their parts as Prompty has them; threads and rich inputs → messages and parts.
 
 `Message` is the neutral form, with the words of the conformance vectors (`content`, `value`, where the schema's types say `parts`
 and `source`). Nothing is fetched and no file is read: a media value is a URL, a data: URL, base64 or bytes.
@@ -7,28 +7,12 @@ and `source`). Nothing is fetched and no file is read: a media value is a URL, a
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 
-from ronda.core.parts import (
-    AssistantPart,
-    AssistantTurn,
-    Audio,
-    File,
-    Image,
-    SystemTurn,
-    Text,
-    ToolCall,
-    ToolResult,
-    ToolTurn,
-    Turn,
-    UserPart,
-    UserTurn,
-)
 from ronda.prompty.segments import Rich, TemplateError
 
 ROLES = ("system", "user", "assistant", "developer", "tool")
@@ -122,7 +106,7 @@ def read_media(kind: str, value: Any, what: str) -> Part:
         return value
     if isinstance(value, bytes | bytearray):
         encoded = base64.b64encode(bytes(value)).decode()
-        return Part(kind, encoded, _sniff(encoded))
+        return Part(kind, encoded, sniff(encoded))
     if isinstance(value, str):
         return Part(kind, value)
     if isinstance(value, Mapping):
@@ -157,78 +141,6 @@ def rich_messages(rich: Rich) -> list[Message]:
     return messages
 
 
-def to_turns(messages: Sequence[Message]) -> list[Turn]:
-    """What the loop works on. An empty system message is left out; tool results that follow each other are one turn."""
-    turns: list[Turn] = []
-    for message in messages:
-        if message.role in ("system", "developer"):
-            media = [part for part in message.content if part.kind != "text"]
-            if message.text:
-                turns.append(SystemTurn(message.text, "developer" if message.role == "developer" else "system"))
-            if media:
-                turns.append(UserTurn(tuple([_user_part(part) for part in media])))
-        elif message.role == "user":
-            name = message.metadata.get("name")
-            parts = tuple([_user_part(part) for part in message.content])
-            turns.append(UserTurn(parts, name if isinstance(name, str) else None))
-        elif message.role == "assistant":
-            turns.append(_assistant_turn(message))
-        else:
-            result = _tool_result(message)
-            if turns and isinstance(turns[-1], ToolTurn):
-                turns[-1] = ToolTurn((*turns[-1].results, result))
-            else:
-                turns.append(ToolTurn((result,)))
-    return turns
-
-
-def _assistant_turn(message: Message) -> AssistantTurn:
-    if any(part.kind != "text" for part in message.content):
-        raise TemplateError("an assistant's message holds text and tool calls, no media")
-    calls = message.metadata.get("tool_calls") or ()
-    parts: list[AssistantPart] = [Text(message.text)] if message.text or not calls else []
-    parts += [_tool_call(call) for call in calls]
-    return AssistantTurn(tuple(parts), "tool_calls" if calls else "stop")
-
-
-def _tool_call(call: Any) -> ToolCall:
-    function = call.get("function", call) if isinstance(call, Mapping) else None
-    if not isinstance(call, Mapping) or not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        raise TemplateError("a tool call in a thread is {id, function: {name, arguments}}")
-    arguments = function.get("arguments", "{}")
-    written = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
-    return ToolCall(str(call.get("id", "")), function["name"], written)
-
-
-def _tool_result(message: Message) -> ToolResult:
-    call = message.metadata.get("tool_call_id")
-    if not isinstance(call, str):
-        raise TemplateError("a tool's message in a thread needs its tool_call_id")
-    media = [_user_part(part) for part in message.content if part.kind != "text"]
-    return ToolResult(call, message.text, attachments=tuple([part for part in media if not isinstance(part, Text)]))
-
-
-def _user_part(part: Part) -> UserPart:
-    match part.kind:
-        case "text":
-            return Text(part.value)
-        case "image":
-            if _remote(part.value):
-                return Image(part.value, part.detail)
-            return Image(_data_url(part, "image"), part.detail)
-        case "audio":
-            if _remote(part.value):
-                raise TemplateError("audio is sent as base64 or a data: URL; fetch the address first")
-            media_type, data = _open_data_url(_data_url(part, "audio"))
-            return Audio(data, _AUDIO.get(media_type, media_type.removeprefix("audio/")))
-        case _:
-            if part.id is not None:
-                return File(id=part.id, name=part.name)
-            return File(data=part.value if _remote(part.value) else _data_url(part, "file"), name=part.name)
-
-
-_AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3"}
-_BASE64 = re.compile(r"[A-Za-z0-9+/\s]+=*\s*")
 # The first bytes of a file say what it is; in base64, its first letters do.
 _BEGINNINGS = {
     "iVBORw0KGgo": "image/png",
@@ -243,29 +155,7 @@ _BEGINNINGS = {
 }
 
 
-def _remote(value: str) -> bool:
-    return value[:8].lower().startswith(("http://", "https://"))
-
-
-def _data_url(part: Part, kind: str) -> str:
-    if part.value[:5].lower() == "data:":
-        return part.value
-    media_type = part.media_type or _sniff(part.value)
-    if not part.value or not _BASE64.fullmatch(part.value) or (media_type is None and kind != "file"):
-        raise TemplateError(
-            f"{kind} content is a URL, a data: URL, or base64 with its mediaType; files are not read here"
-        )
-    return f"data:{media_type or 'application/octet-stream'};base64,{''.join(part.value.split())}"
-
-
-def _open_data_url(url: str) -> tuple[str, str]:
-    head, comma, data = url[5:].partition(",")
-    if not comma or not head.endswith(";base64"):
-        raise TemplateError("audio in a data: URL is base64")
-    return head.split(";")[0], data
-
-
-def _sniff(encoded: str) -> str | None:
+def sniff(encoded: str) -> str | None:
     if encoded.startswith("UklGR"):  # RIFF: a sound or a picture, said eight bytes later
         try:
             inside = base64.b64decode(encoded[:16])[8:12]

@@ -56,7 +56,7 @@ from ronda.core.events import (
 from ronda.core.output import final_text
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.run import Run
-from ronda.prompty.messages import count_of, messages_of
+from ronda.prompty.turns import count_of, messages_of
 
 OnTurnEvent: TypeAlias = Callable[[str, dict[str, Any]], object]
 _log = logging.getLogger("ronda.turn")
