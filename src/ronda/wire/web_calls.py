@@ -24,7 +24,12 @@ _OWN: Final = "_ronda_"
 
 def ronda_id(kind: str, rest: str) -> str:
     """The id of an item that stands for something that was done here."""
-    return f"{kind}{_OWN}{rest}"
+    return f"{ronda_kind(kind)}_{rest}"
+
+
+def ronda_kind(kind: str) -> str:
+    """What such an id begins with."""
+    return kind + _OWN.removesuffix("_")
 
 
 def is_ronda_id(id: str) -> bool:

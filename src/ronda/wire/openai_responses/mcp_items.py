@@ -8,12 +8,14 @@ from typing import Any, Final
 import msgspec
 
 from ronda.core.events import RunStarted
-from ronda.core.parts import ToolResult
+from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.plan import Origin, ToolSpec
 from ronda.wire.approvals import Approval
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.mcp_servers import ERRORS
-from ronda.wire.openai_responses.output_items import Frames
+from ronda.wire.openai_responses.hosted_items import RunningCall
+from ronda.wire.openai_responses.output_items import Output, OutputItem
+from ronda.wire.tool_records import ToolRecords
 
 OWN_LABEL: Final = "ronda"  # of tools that are no MCP server's
 
@@ -27,23 +29,19 @@ def errors_of(start: RunStarted) -> dict[str, str]:
     return {} if raw is None else msgspec.json.decode(raw, type=dict[str, str])
 
 
-def write_listing(
-    frames: Frames, id: bytes, index: int, label: str, specs: Iterable[ToolSpec], error: str | None
-) -> bytes:
+class ServerListing(OutputItem):
     """What a server has, as far as the request wants it."""
-    head: dict[str, Any] = {"type": "mcp_list_tools", "id": id.decode(), "server_label": label}
-    tools = [
-        _tool_entry(spec, spec.origin) for spec in specs if spec.origin is not None and spec.origin.server == label
-    ]
-    item = in_one_line(encode({**head, "tools": tools, "error": error}))
-    if frames.writing:
-        place = b'"item_id":"%b","output_index":%d' % (id, index)
-        begun = encode({**head, "tools": [], "error": None})
-        frames.put(b"response.output_item.added", b'"output_index":%d,"item":%b' % (index, begun))
-        frames.put(b"response.mcp_list_tools.in_progress", place)
-        frames.put(b"response.mcp_list_tools.failed" if error else b"response.mcp_list_tools.completed", place)
-        frames.put(b"response.output_item.done", b'"output_index":%d,"item":%b' % (index, item))
-    return item
+
+    def __init__(self, output: Output, label: str, specs: Iterable[ToolSpec], error: str | None) -> None:
+        super().__init__(output, "mcpl")
+        head: dict[str, Any] = {"type": "mcp_list_tools", "id": self._id.decode(), "server_label": label}
+        tools = [
+            _tool_entry(spec, spec.origin) for spec in specs if spec.origin is not None and spec.origin.server == label
+        ]
+        self._announce(encode({**head, "tools": [], "error": None}))
+        self._tell(b"mcp_list_tools.in_progress")
+        self._tell(b"mcp_list_tools.failed" if error else b"mcp_list_tools.completed")
+        self._finish(in_one_line(encode({**head, "tools": tools, "error": error})))
 
 
 def _tool_entry(spec: ToolSpec, origin: Origin) -> dict[str, Any]:
@@ -59,49 +57,38 @@ def write_request(approval: Approval) -> bytes:
     return encode({**item, "arguments": question.arguments})
 
 
-class McpCall:
+class McpCall(RunningCall):
     """A call, from its beginning on."""
 
-    __slots__ = ("_frames", "_head", "_id", "_place", "index")
+    __slots__ = ("_head",)
 
-    def __init__(
-        self, frames: Frames, id: bytes, index: int, origin: Origin, arguments: str, approval: str | None = None
-    ) -> None:
-        self._frames = frames
-        self._id = id
-        self.index = index
-        self._place = b'"item_id":"%b","output_index":%d' % (id, index)
+    def __init__(self, output: Output, call: ToolCall, origin: Origin, approval: str | None = None) -> None:
+        super().__init__(output, "mcp", call)
         self._head: dict[str, Any] = {
             "type": "mcp_call",
-            "id": id.decode(),
+            "id": self._id.decode(),
             "server_label": origin.server,
             "name": origin.tool,
             "approval_request_id": approval,
         }
-        if frames.writing:
-            item = self._item(arguments="", status="in_progress")
-            frames.put(b"response.output_item.added", b'"output_index":%d,"item":%b' % (index, item))
-            frames.put(b"response.mcp_call.in_progress", self._place)
-            frames.delta(b"response.mcp_call_arguments.delta", self._place, arguments)
-            done = b'%b,"arguments":%b' % (self._place, encode(arguments))
-            frames.put(b"response.mcp_call_arguments.done", done)
-        self._head["arguments"] = arguments
-
-    def close(self, result: ToolResult | None) -> bytes:
-        """None: the run ended before it did."""
-        if result is None:
-            item = self._item(status="incomplete")
-        elif result.failed:
-            content = [{"type": "text", "text": result.content}]
-            item = self._item(status="failed", error={"type": "mcp_tool_execution_error", "content": content})
-        else:
-            item = self._item(status="completed", output=result.content)
         if self._frames.writing:
-            if result is not None:
-                kind = b"response.mcp_call.failed" if result.failed else b"response.mcp_call.completed"
-                self._frames.put(kind, self._place)
-            self._frames.put(b"response.output_item.done", b'"output_index":%d,"item":%b' % (self.index, item))
-        return item
+            self._announce(self._item(arguments="", status="in_progress"))
+            self._tell(b"mcp_call.in_progress")
+            self._frames.delta(b"response.mcp_call_arguments.delta", self._place, call.arguments)
+            self._tell(b"mcp_call_arguments.done", b',"arguments":%b' % encode(call.arguments))
+        self._head["arguments"] = call.arguments
+
+    def end(self, result: ToolResult, tools: ToolRecords) -> None:
+        if result.failed:
+            content = [{"type": "text", "text": result.content}]
+            self._tell(b"mcp_call.failed")
+            self._finish(self._item(status="failed", error={"type": "mcp_tool_execution_error", "content": content}))
+        else:
+            self._tell(b"mcp_call.completed")
+            self._finish(self._item(status="completed", output=result.content))
+
+    def cut(self) -> None:
+        self._finish(self._item(status="incomplete"))
 
     def _item(self, **more: Any) -> bytes:
         return encode({**self._head, "output": None, "error": None, **more})

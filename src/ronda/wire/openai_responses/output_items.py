@@ -91,6 +91,49 @@ class Frames:
         return out[0] if len(out) == 1 else b"".join(out)
 
 
+class Output(Struct, eq=False):
+    """The items of one response. Each has its id and its place from when it is announced; those that are done are kept."""
+
+    frames: Frames
+    hex: str
+    count: int = 0  # of those that were announced
+    done: list[tuple[int, bytes]] = []
+
+    def items(self) -> list[bytes]:
+        """In the order in which they were announced."""
+        return [item for _, item in sorted(self.done)]
+
+
+class OutputItem:
+    __slots__ = ("_frames", "_id", "_index", "_output")
+
+    def __init__(self, output: Output, kind: str) -> None:
+        self._output = output
+        self._frames = output.frames
+        self._index = output.count
+        self._id = f"{kind}_{output.hex}_{output.count}".encode()
+        output.count += 1
+
+    @property
+    def _place(self) -> bytes:
+        return b'"item_id":"%b","output_index":%d' % (self._id, self._index)
+
+    def _announce(self, item: bytes) -> None:
+        if self._frames.writing:
+            self._frames.put(b"response.output_item.added", b'"output_index":%d,"item":%b' % (self._index, item))
+
+    def _finish(self, item: bytes, *, is_kept: bool = True) -> None:
+        if self._frames.writing:
+            self._frames.put(b"response.output_item.done", b'"output_index":%d,"item":%b' % (self._index, item))
+        if is_kept:
+            self._output.done.append((self._index, item))
+
+    def _tell(self, event: bytes, more: bytes = b"") -> None:
+        """An event of the item's own kind."""
+        if self._frames.writing:
+            self._frames.put(b"response." + event, self._place + more)
+
+
 class FileCitation(Struct, frozen=True):
     container_id: str
     file_id: str
@@ -112,24 +155,21 @@ class FileCitation(Struct, frozen=True):
         )
 
 
-class Message:
+class Message(OutputItem):
     """Text and refusals, each stretch of them a content part."""
 
-    __slots__ = ("_frames", "_id", "_kind", "_logprobs", "_parts", "_pieces", "_place", "_sources", "index")
+    __slots__ = ("_kind", "_logprobs", "_part_place", "_parts", "_pieces", "_sources")
 
-    def __init__(self, frames: Frames, id: bytes, index: int, sources: Sequence[Source] = ()) -> None:
-        self._frames = frames
-        self._id = id
-        self.index = index
+    def __init__(self, output: Output, sources: Sequence[Source] = ()) -> None:
+        super().__init__(output, "msg")
         self._sources = sources  # that the text may speak of
         self._parts: list[bytes] = []
         self._kind = b""  # of the part that is open
         self._pieces: list[str] = []
         self._logprobs: list[bytes] = []
-        self._place = b""
-        if frames.writing:
-            item = self._item(b"in_progress", b"")
-            frames.put(b"response.output_item.added", b'"output_index":%d,"item":%b' % (index, item))
+        self._part_place = b""
+        if self._frames.writing:
+            self._announce(self._item(b"in_progress", b""))
 
     def text(self, text: str, logprobs: Sequence[bytes]) -> None:
         if self._kind != b"output_text":
@@ -141,39 +181,32 @@ class Message:
         if frames.writing:
             if logprobs or frames.obfuscated:
                 line = b",".join(logprobs)
-                frames.delta(b"response.output_text.delta", self._place, text, b',"logprobs":[%b]' % line)
+                frames.delta(b"response.output_text.delta", self._part_place, text, b',"logprobs":[%b]' % line)
             else:
-                frames.piece(self._place, text)
+                frames.piece(self._part_place, text)
 
     def refusal(self, text: str) -> None:
         if self._kind != b"refusal":
             self._open(b"refusal")
         self._pieces.append(text)
         if self._frames.writing:
-            self._frames.delta(b"response.refusal.delta", self._place, text)
+            self._frames.delta(b"response.refusal.delta", self._part_place, text)
 
     def logprobs_if_none(self, logprobs: Sequence[bytes]) -> None:
         if not self._logprobs and self._kind == b"output_text":
             self._logprobs += logprobs
 
-    def close(self, status: bytes, phase: str | None, files: Sequence[FileCitation] = ()) -> bytes:
+    def close(self, status: bytes, phase: str | None, files: Sequence[FileCitation] = ()) -> None:
         """`files` are cited by its last text."""
         self._end_part(files)
-        item = self._item(status, b',"phase":"%b"' % phase.encode() if phase is not None else b"")
-        if self._frames.writing:
-            self._frames.put(b"response.output_item.done", b'"output_index":%d,"item":%b' % (self.index, item))
-        return item
+        self._finish(self._item(status, b',"phase":"%b"' % phase.encode() if phase is not None else b""))
 
     def _open(self, kind: bytes) -> None:
         self._end_part()
         self._kind = kind
         if self._frames.writing:
-            self._place = b'"item_id":"%b","output_index":%d,"content_index":%d' % (
-                self._id,
-                self.index,
-                len(self._parts),
-            )
-            self._frames.put(b"response.content_part.added", b'%b,"part":%b' % (self._place, self._part("", b"")))
+            self._part_place = b'%b,"content_index":%d' % (self._place, len(self._parts))
+            self._frames.put(b"response.content_part.added", b'%b,"part":%b' % (self._part_place, self._part("", b"")))
 
     def _end_part(self, files: Sequence[FileCitation] = ()) -> None:
         if not self._kind:
@@ -187,14 +220,14 @@ class Message:
         part = self._part(text, logprobs, b",".join(cited))
         if self._frames.writing:
             for place, annotation in enumerate(cited):
-                line = b'%b,"annotation_index":%d,"annotation":%b' % (self._place, place, annotation)
+                line = b'%b,"annotation_index":%d,"annotation":%b' % (self._part_place, place, annotation)
                 self._frames.put(b"response.output_text.annotation.added", line)
             if self._kind == b"refusal":
-                self._frames.put(b"response.refusal.done", b'%b,"refusal":%b' % (self._place, encode(text)))
+                self._frames.put(b"response.refusal.done", b'%b,"refusal":%b' % (self._part_place, encode(text)))
             else:
-                line = b'%b,"text":%b,"logprobs":[%b]' % (self._place, encode(text), logprobs)
+                line = b'%b,"text":%b,"logprobs":[%b]' % (self._part_place, encode(text), logprobs)
                 self._frames.put(b"response.output_text.done", line)
-            self._frames.put(b"response.content_part.done", b'%b,"part":%b' % (self._place, part))
+            self._frames.put(b"response.content_part.done", b'%b,"part":%b' % (self._part_place, part))
         self._parts.append(part)
         self._kind, self._pieces, self._logprobs = b"", [], []
 
@@ -212,43 +245,37 @@ class Message:
         )
 
 
-class Thoughts:
+class Thoughts(OutputItem):
     """A reasoning item, with one summary; or with none, where it only carries what is sealed."""
 
-    __slots__ = ("_frames", "_id", "_pieces", "_place", "index")
+    __slots__ = ("_pieces", "_summary_place")
 
-    def __init__(self, frames: Frames, id: bytes, index: int) -> None:
-        self._frames = frames
-        self._id = id
-        self.index = index
+    def __init__(self, output: Output) -> None:
+        super().__init__(output, "rs")
         self._pieces: list[str] = []
-        self._place = b'"item_id":"%b","output_index":%d,"summary_index":0' % (id, index)
-        if frames.writing:
-            item = self._item(b"in_progress", b"", b"")
-            frames.put(b"response.output_item.added", b'"output_index":%d,"item":%b' % (index, item))
+        self._summary_place = self._place + b',"summary_index":0'
+        if self._frames.writing:
+            self._announce(self._item(b"in_progress", b"", b""))
 
     def add(self, text: str) -> None:
         frames = self._frames
         if not self._pieces and frames.writing:
             part = b'{"type":"summary_text","text":""}'
-            frames.put(b"response.reasoning_summary_part.added", b'%b,"part":%b' % (self._place, part))
+            frames.put(b"response.reasoning_summary_part.added", b'%b,"part":%b' % (self._summary_place, part))
         self._pieces.append(text)
         if frames.writing:
-            frames.delta(b"response.reasoning_summary_text.delta", self._place, text)
+            frames.delta(b"response.reasoning_summary_text.delta", self._summary_place, text)
 
-    def close(self, status: bytes, sealed: str = "") -> bytes:
+    def close(self, status: bytes, sealed: str = "") -> None:
         frames = self._frames
         part = b""
         if self._pieces:
             text = encode("".join(self._pieces))
             part = b'{"type":"summary_text","text":%b}' % text
             if frames.writing:
-                frames.put(b"response.reasoning_summary_text.done", b'%b,"text":%b' % (self._place, text))
-                frames.put(b"response.reasoning_summary_part.done", b'%b,"part":%b' % (self._place, part))
-        item = self._item(status, part, b',"encrypted_content":%b' % encode(sealed) if sealed else b"")
-        if frames.writing:
-            frames.put(b"response.output_item.done", b'"output_index":%d,"item":%b' % (self.index, item))
-        return item
+                frames.put(b"response.reasoning_summary_text.done", b'%b,"text":%b' % (self._summary_place, text))
+                frames.put(b"response.reasoning_summary_part.done", b'%b,"part":%b' % (self._summary_place, part))
+        self._finish(self._item(status, part, b',"encrypted_content":%b' % encode(sealed) if sealed else b""))
 
     def _item(self, status: bytes, part: bytes, sealed: bytes) -> bytes:
         text = b'{"type":"reasoning","id":"%b","status":"%b","summary":[%b]%b}'
@@ -268,11 +295,9 @@ _FUNCTION = _Form(
     b"function_call",
     b"arguments",
     b"response.function_call_arguments.delta",
-    b"response.function_call_arguments.done",
+    b"function_call_arguments.done",
 )
-_CUSTOM = _Form(
-    b"custom_tool_call", b"input", b"response.custom_tool_call_input.delta", b"response.custom_tool_call_input.done"
-)
+_CUSTOM = _Form(b"custom_tool_call", b"input", b"response.custom_tool_call_input.delta", b"custom_tool_call_input.done")
 
 
 class _Input(Struct, frozen=True, forbid_unknown_fields=True):
@@ -290,15 +315,13 @@ def input_of(arguments: str) -> str:
         return arguments
 
 
-class ItemCall:
+class ItemCall(OutputItem):
     """A call that its client knows by an item of its own. What is in it is shown when it is whole."""
 
-    __slots__ = ("_call_id", "_frames", "_id", "_pieces", "_tool", "index")
+    __slots__ = ("_call_id", "_pieces", "_tool")
 
-    def __init__(self, frames: Frames, id: bytes, index: int, call_id: str, tool: str) -> None:
-        self._frames = frames
-        self._id = id
-        self.index = index
+    def __init__(self, output: Output, call_id: str, tool: str) -> None:
+        super().__init__(output, "call")
         self._call_id = call_id
         self._tool = tool
         self._pieces: list[str] = []
@@ -306,45 +329,36 @@ class ItemCall:
     def add(self, arguments: str) -> None:
         self._pieces.append(arguments)
 
-    def close(self, status: bytes, arguments: str | None = None, name: str | None = None) -> bytes:
+    def close(self, status: bytes, arguments: str, name: str) -> None:
         """`arguments` as they turned out to be; its name is its type."""
-        content = item_of(self._tool, self._call_id, "".join(self._pieces) if arguments is None else arguments)
-        item = encode({**content, "id": self._id.decode(), "status": status.decode()})
+        self._end(status, arguments)
+
+    def cut(self) -> None:
+        self._end(b"incomplete", "".join(self._pieces), is_kept=False)
+
+    def _end(self, status: bytes, arguments: str, *, is_kept: bool = True) -> None:
+        content = {**item_of(self._tool, self._call_id, arguments), "id": self._id.decode()}
         if self._frames.writing:
-            begun = encode({**content, "id": self._id.decode(), "status": "in_progress"})
-            self._frames.put(b"response.output_item.added", b'"output_index":%d,"item":%b' % (self.index, begun))
-            self._frames.put(b"response.output_item.done", b'"output_index":%d,"item":%b' % (self.index, item))
-        return item
+            self._announce(encode({**content, "status": "in_progress"}))
+        self._finish(encode({**content, "status": status.decode()}), is_kept=is_kept)
 
 
-class Call:
+class Call(OutputItem):
     """A call of the caller's tool, from its announcement on."""
 
-    __slots__ = ("_form", "_frames", "_head", "_id", "_input", "_name", "_pieces", "index")
+    __slots__ = ("_form", "_head", "_input", "_name", "_pieces")
 
-    def __init__(
-        self,
-        frames: Frames,
-        id: bytes,
-        index: int,
-        call_id: str,
-        namespace: str | None,
-        name: str,
-        is_custom: bool = False,
-    ) -> None:
+    def __init__(self, output: Output, call_id: str, namespace: str | None, name: str, is_custom: bool = False) -> None:
+        super().__init__(output, "ctc" if is_custom else "fc")
         self._pieces: list[str] = []
         self._form = _CUSTOM if is_custom else _FUNCTION
         self._input = PartialJson() if is_custom else None
-        self._frames = frames
-        self._id = id
-        self.index = index
         self._name = name
         self._head = b'"call_id":%b' % encode(call_id)
         if namespace is not None:
             self._head += b',"namespace":%b' % encode(namespace)
-        if frames.writing:
-            item = self._item(b"in_progress", "")
-            frames.put(b"response.output_item.added", b'"output_index":%d,"item":%b' % (index, item))
+        if self._frames.writing:
+            self._announce(self._item(b"in_progress", ""))
 
     def add(self, arguments: str) -> None:
         if self._input is not None:
@@ -354,21 +368,20 @@ class Call:
                 return
         self._pieces.append(arguments)
         if self._frames.writing:
-            place = b'"item_id":"%b","output_index":%d' % (self._id, self.index)
-            self._frames.delta(self._form.delta, place, arguments)
+            self._frames.delta(self._form.delta, self._place, arguments)
 
-    def close(self, status: bytes, arguments: str | None = None, name: str | None = None) -> bytes:
+    def close(self, status: bytes, arguments: str, name: str) -> None:
         """`arguments` and `name` as they turned out to be."""
-        content = "".join(self._pieces) if arguments is None else arguments
-        if arguments is not None and self._input is not None:
-            content = input_of(arguments)
         self._name = name or self._name
-        item = self._item(status, content)
-        if self._frames.writing:
-            place = b'"item_id":"%b","output_index":%d' % (self._id, self.index)
-            self._frames.put(self._form.done, b'%b,"%b":%b' % (place, self._form.member, encode(content)))
-            self._frames.put(b"response.output_item.done", b'"output_index":%d,"item":%b' % (self.index, item))
-        return item
+        self._end(status, arguments if self._input is None else input_of(arguments))
+
+    def cut(self) -> None:
+        """One that is not whole is an item of the stream, but never one of the response."""
+        self._end(b"incomplete", "".join(self._pieces), is_kept=False)
+
+    def _end(self, status: bytes, content: str, *, is_kept: bool = True) -> None:
+        self._tell(self._form.done, b',"%b":%b' % (self._form.member, encode(content)))
+        self._finish(self._item(status, content), is_kept=is_kept)
 
     def _item(self, status: bytes, arguments: str) -> bytes:
         return b'{"type":"%b","id":"%b",%b,"name":%b,"%b":%b,"status":"%b"}' % (

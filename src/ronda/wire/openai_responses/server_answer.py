@@ -40,18 +40,18 @@ from ronda.wire.endings import extensions
 from ronda.wire.failures import RUN_GOES_ON, Failure
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.encrypted_content import Sealer
-from ronda.wire.openai_responses.hosted_items import HOSTED_TYPES, HostedCall, begin_hosted
+from ronda.wire.openai_responses.hosted_items import HOSTED_TYPES, RunningCall, begin_hosted
 from ronda.wire.openai_responses.logprobs import read_logprobs
-from ronda.wire.openai_responses.mcp_items import OWN_LABEL, McpCall, errors_of, labels, write_listing, write_request
-from ronda.wire.openai_responses.output_items import Call, FileCitation, Frames, ItemCall, Message, Thoughts
+from ronda.wire.openai_responses.mcp_items import OWN_LABEL, McpCall, ServerListing, errors_of, labels, write_request
+from ronda.wire.openai_responses.output_items import Call, FileCitation, Frames, ItemCall, Message, Output, Thoughts
 from ronda.wire.openai_responses.resource import Resource, StoredOptions, event_of_end, response_id
 from ronda.wire.openai_responses.search_items import SearchItem
-from ronda.wire.openai_responses.tool_search_items import ToolSearchCall
+from ronda.wire.openai_responses.tool_search_items import ToolSearchOutput
 from ronda.wire.openai_responses.tools import split_name
 from ronda.wire.preview import ArgumentPatches
 from ronda.wire.showing import Showing
 from ronda.wire.tool_search import searches_tools
-from ronda.wire.web_calls import read_call, read_outcome, ronda_id
+from ronda.wire.web_calls import read_call
 
 SDK_LANGUAGE: Final = b"x-stainless-lang"  # the header in which OpenAI's own SDKs say what they are written in
 PROGRESS: Final = b"agentic_tool_call_progress"
@@ -105,23 +105,19 @@ class ResponseAnswer:
             kept.obfuscated if obfuscated is None else obfuscated,
             with_ids=run.start.outlives,
         )
-        self._hex = response_id(run.id, since).removeprefix("resp_")
+        self._output = Output(self.frames, response_id(run.id, since).removeprefix("resp_"))
         self._showing = Showing(run, id_prefix="call_")
         self._begun = False
         # Where probabilities were asked for, text waits for those that come behind it: they go out in one piece.
         self._has_logprobs = run.plan.options.extra.get("logprobs") == _TRUE
         self._waiting = ""
-        self._index = 0  # of the next item
-        self._done: list[tuple[int, bytes]] = []  # items, and which they are of the output
         self._message: Message | None = None
         self._thoughts: Thoughts | None = None
         self._calls: dict[int, Call | ItemCall] = {}  # of the turn under way, by their place in it
-        self._searches: dict[str, SearchItem] = {}  # under way, by the ids of their calls
-        self._hosted: dict[str, HostedCall] = {}  # under way, by their calls' ids
+        self._running: dict[str, RunningCall] = {}  # of tools that run here, by their ids
         self._end: RunFinished | None = None
-        # MCP servers that the request named: their tools, and the calls under way.
+        # The tools of MCP servers that the request named.
         self._origins = {spec.name: spec.origin for spec in run.plan.tools if spec.origin} if kept.servers else {}
-        self._mcp_calls: dict[str, McpCall] = {}
         self._is_listed = not kept.servers or since > 0  # the response before has it
 
     # ---- for the door ------------------------------------------------------------------------------------------------
@@ -132,6 +128,8 @@ class ResponseAnswer:
         frames.writing = True
         if not self._begun:
             self._begin(batch)
+        if not self._is_listed and batch:
+            self._list_servers()
         for event in batch:
             self._take(event)
         return frames.take_bytes()
@@ -150,6 +148,8 @@ class ResponseAnswer:
 
     def fold(self, sibling: int, batch: Sequence[Event]) -> None:
         """Take events for the plain answer, which has no use for previews."""
+        if not self._is_listed and batch:
+            self._list_servers()
         for event in batch:
             self._take(event)
 
@@ -158,7 +158,7 @@ class ResponseAnswer:
         more = extensions(self._run.start.session, [self._showing], self._kept.warnings, with_records=True)
         if progress is not None:
             more["progress"] = progress
-        items, used = self.items, self._run.usage - self._showing.used_before
+        items, used = self._output.items(), self._run.usage - self._showing.used_before
         if self._end is None and (waiting := self._showing.approvals()):
             items += [write_request(approval) for approval in waiting.values()]
             return self._resource.paused(b",".join(items), used, more)
@@ -171,14 +171,12 @@ class ResponseAnswer:
     @property
     def items(self) -> list[bytes]:
         """The output so far, as JSON, in the order in which it was announced."""
-        return [item for _, item in sorted(self._done)]
+        return self._output.items()
 
     # ---- events ------------------------------------------------------------------------------------------------------
 
     def _take(self, event: Event | Failure) -> None:
         showing = self._showing
-        if not self._is_listed:
-            self._list_servers()
         if type(event) is TextDelta:  # first, since it is nearly all there is
             if event.text and not showing.holds_text:
                 showing.text += len(event.text)
@@ -227,13 +225,8 @@ class ResponseAnswer:
                 self._show(unseen)
                 self._break_off()
             case updates.ToolBegan(call=call, was_asked=was_asked):
-                if self._is_mcp(call):
-                    self._mcp_call(call)
-                if call.name in self._origins:
-                    return
-                self._begin_search(call)
-                self._begin_hosted(call)
-                if self.frames.writing and not was_asked:
+                self._begin_call(call)
+                if self.frames.writing and not was_asked and call.name not in self._origins:
                     self._tell(PROGRESS, self._showing.tools.progress(call.id))
             case updates.QuestionAsked(call=call, approval=approval, is_news=is_news):
                 if self.frames.writing:
@@ -249,19 +242,11 @@ class ResponseAnswer:
                 if self.frames.writing:
                     for file in files:
                         self._tell(b"file_produced", file)
-                if self._is_mcp(call):
-                    mcp = self._mcp_calls.pop(call.id, None) or self._mcp_call(call)
-                    self._mcp_calls.pop(call.id, None)
-                    self._done.append((mcp.index, mcp.close(result)))
-                if call.name not in self._origins and self.frames.writing:
-                    self._tell(PROGRESS, self._showing.tools.progress(call.id, result))
-                if (hosted := self._hosted.pop(call.id, None)) is not None:
-                    hosted.end(result, self._showing.tools.members(call.id))
-                self._end_search(call, result)
+                self._end_call(call, result)
             case updates.Ended():
                 self._finish(update)
             case ToolProgressed(call_id=id):
-                if self.frames.writing and (running := self._hosted.get(id)) is not None:
+                if self.frames.writing and (running := self._running.get(id)) is not None:
                     running.progress(update)
             case updates.TurnBegan() | NativeDelta() | updates.Withdrawn():
                 pass
@@ -284,7 +269,7 @@ class ResponseAnswer:
     def _think(self, text: str) -> None:
         self._close_message(b"completed", "commentary")
         if self._thoughts is None:
-            self._thoughts = Thoughts(self.frames, self._id("rs"), self._next())
+            self._thoughts = Thoughts(self._output)
         self._thoughts.add(text)
 
     def _preview(self, previews: Sequence[ArgumentPatches]) -> None:
@@ -297,24 +282,11 @@ class ResponseAnswer:
         type = name if self._progress_type == PROGRESS else self._progress_type
         self.frames.put(type, encode(fields)[1:-1], name)
 
-    def _begin_search(self, call: ToolCall) -> None:
-        if (begun := read_call(call)) is not None:
-            id, index = ronda_id("ws", f"{self._hex}_{self._index}"), self._next()
-            self._searches[call.id] = SearchItem(self.frames, id, index, begun, shows_sources=self._kept.shows_sources)
-
-    def _end_search(self, call: ToolCall, result: ToolResult) -> None:
-        """One that was answered without being run, as a call that people deny, is no search."""
-        if (search := self._searches.pop(call.id, None)) is not None:
-            ended = read_outcome(call, result, self._showing.tools.details(call.id))
-            self._done.append((search.index, search.close(ended)))
-
     def _list_servers(self) -> None:
         self._is_listed = True
         errors = errors_of(self._run.start)
         for label in labels(self._kept.servers):
-            id, index = self._id("mcpl"), self._next()
-            tools = self._run.plan.tools
-            self._done.append((index, write_listing(self.frames, id, index, label, tools, errors.get(label))))
+            ServerListing(self._output, label, self._run.plan.tools, errors.get(label))
 
     def _is_mcp(self, call: ToolCall) -> bool:
         """Whether a call is an item as those of MCP servers are. One that people were asked about is, as its question was,
@@ -324,17 +296,41 @@ class ResponseAnswer:
         is_known = self._showing.tools.tool_type(call) in HOSTED_TYPES or read_call(call) is not None
         return call.id in self._showing.approval_ids and not is_known and not searches_tools(call, self._run.tools)
 
-    def _mcp_call(self, call: ToolCall) -> McpCall:
-        origin = self._origins.get(call.name) or Origin(OWN_LABEL, call.name)
-        approval = self._showing.approval_ids.get(call.id)
-        made = McpCall(self.frames, self._id("mcp"), self._next(), origin, call.arguments, approval)
-        self._mcp_calls[call.id] = made
-        return made
+    def _begin_call(self, call: ToolCall) -> RunningCall | None:
+        """A call of a tool that runs here, as an item where there is one for it."""
+        tools = self._showing.tools
+        running: RunningCall | None = None
+        if self._is_mcp(call):
+            origin = self._origins.get(call.name) or Origin(OWN_LABEL, call.name)
+            running = McpCall(self._output, call, origin, self._showing.approval_ids.get(call.id))
+        elif (begun := read_call(call)) is not None:
+            running = SearchItem(self._output, call, begun, shows_sources=self._kept.shows_sources)
+        elif searches_tools(call, self._run.tools):
+            running = ToolSearchOutput(self._output, call, self._run.tools)
+        elif tool_type := tools.tool_type(call):
+            container = container_id(self._run.start.session)
+            running = begin_hosted(self._output, tool_type, call, container, with_outputs=self._kept.code_outputs)
+        if running is not None:
+            self._running[call.id] = running
+        return running
+
+    def _end_call(self, call: ToolCall, result: ToolResult) -> None:
+        """One that was answered without being run, as a call that people deny, has an item only if it is one of MCP servers'."""
+        tools = self._showing.tools
+        if self._is_mcp(call):
+            running = self._running.get(call.id) or self._begin_call(call)
+            assert running is not None
+            running.end(result, tools)
+            del self._running[call.id]
+        if call.name not in self._origins and self.frames.writing:
+            self._tell(PROGRESS, tools.progress(call.id, result))
+        if (other := self._running.pop(call.id, None)) is not None:
+            other.end(result, tools)
 
     def _open_message(self) -> Message:
         if self._message is None:
             self._close_thoughts()
-            self._message = Message(self.frames, self._id("msg"), self._next(), self._showing.sources)
+            self._message = Message(self._output, self._showing.sources)
         return self._message
 
     def _grow(self, piece: Piece) -> None:
@@ -348,12 +344,12 @@ class ResponseAnswer:
         self._close_thoughts()
         self._close_message(b"completed", "commentary")
         if name in self._kept.waiting:
-            waiting = ItemCall(self.frames, self._id("call"), self._next(), id, name)
+            waiting = ItemCall(self._output, id, name)
             waiting.add(arguments)
             return waiting
         is_custom = name in self._kept.customs
         split = split_name(name, self._kept.namespaces)
-        call = Call(self.frames, self._id("ctc" if is_custom else "fc"), self._next(), id, *split, is_custom)
+        call = Call(self._output, id, *split, is_custom)
         if arguments:
             call.add(arguments)
         return call
@@ -376,8 +372,7 @@ class ResponseAnswer:
 
     def _close_call(self, handed: Call | ItemCall, call: ToolCall, status: bytes) -> None:
         """A call of the caller's, whole."""
-        item = handed.close(status, call.arguments, split_name(call.name, self._kept.namespaces)[1])
-        self._done.append((handed.index, item))
+        handed.close(status, call.arguments, split_name(call.name, self._kept.namespaces)[1])
 
     def _seal(self, turn: AssistantTurn) -> None:
         """The model's own JSON of a turn of which the caller sees everything, for it to bring back."""
@@ -385,9 +380,8 @@ class ResponseAnswer:
         if self._sealer is None or turn.native is None or self._showing.holds_text:
             return
         if all(call.name in tools and tools[call.name].kind == "caller" for call in turn.calls):
-            thoughts = Thoughts(self.frames, self._id("rs"), self._next())
             ids = [self._showing.shown_id(call.id) for call in turn.calls]
-            self._done.append((thoughts.index, thoughts.close(b"completed", self._sealer.seal(turn, ids))))
+            Thoughts(self._output).close(b"completed", self._sealer.seal(turn, ids))
 
     def _finish(self, ended: updates.Ended) -> None:
         if self._end is not None:  # it broke down behind its end
@@ -414,38 +408,14 @@ class ResponseAnswer:
         """What waits for a person are the last items; the response itself is complete."""
         self._break_off()
         put = self.frames.put
-        for place, approval in enumerate(self._showing.approvals().values(), self._index):
+        for place, approval in enumerate(self._showing.approvals().values(), self._output.count):
             item = b'"output_index":%d,"item":%b' % (place, write_request(approval))
             put(b"response.output_item.added", item)
             put(b"response.output_item.done", item)
         if self.frames.writing:
             self.frames.end(b"response.completed", b'"response":%b' % self.body(), is_whole=self._is_whole)
 
-    def _begin_hosted(self, call: ToolCall) -> None:
-        if searches_tools(call, self._run.tools):
-            self._hosted[call.id] = ToolSearchCall(self, call, self._run.tools)
-            return
-        tool_type = self._showing.tools.tool_type(call)
-        if tool_type:
-            container = container_id(self._run.start.session)
-            begun = begin_hosted(self, tool_type, call, container, with_outputs=self._kept.code_outputs)
-            if begun is not None:
-                self._hosted[call.id] = begun
-
     # ---- items -------------------------------------------------------------------------------------------------------
-
-    def next_item(self, kind: str) -> tuple[str, int]:
-        return self._id(kind).decode(), self._next()
-
-    def finish_item(self, index: int, item: bytes) -> None:
-        self._done.append((index, item))
-
-    def _id(self, kind: str) -> bytes:
-        return f"{kind}_{self._hex}_{self._index}".encode()
-
-    def _next(self) -> int:
-        self._index += 1
-        return self._index - 1
 
     def _close(self, status: bytes, phase: str | None = None) -> None:
         self._close_thoughts(status if self._message is None else b"completed")
@@ -453,13 +423,13 @@ class ResponseAnswer:
 
     def _close_thoughts(self, status: bytes = b"completed") -> None:
         if self._thoughts is not None:
-            self._done.append((self._thoughts.index, self._thoughts.close(status)))
+            self._thoughts.close(status)
             self._thoughts = None
 
     def _close_message(self, status: bytes, phase: str | None = None) -> None:
         if self._message is not None:
             cited = self._citations() if phase == "final_answer" else ()
-            self._done.append((self._message.index, self._message.close(status, phase, cited)))
+            self._message.close(status, phase, cited)
             self._message = None
 
     def _citations(self) -> list[FileCitation]:
@@ -469,13 +439,8 @@ class ResponseAnswer:
         return [FileCitation(container, file["id"], file["name"]) for file in files if "code" not in file]
 
     def _break_off(self) -> None:
-        """Close what is open. A call that is not whole is an item of the stream, but never one of the response."""
+        """Close what is open."""
         self._close(b"incomplete")
-        for call in self._calls.values():
-            call.close(b"incomplete")
-        for search in self._searches.values():
-            search.close(None)
-        self._calls, self._searches = {}, {}
-        for mcp in self._mcp_calls.values():
-            self._done.append((mcp.index, mcp.close(None)))
-        self._mcp_calls = {}
+        for call in (*self._calls.values(), *self._running.values()):
+            call.cut()
+        self._calls, self._running = {}, {}

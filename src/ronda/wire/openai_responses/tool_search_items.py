@@ -5,33 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ronda.core.events import ToolProgressed
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.plan import ToolSpec
-from ronda.wire.json import read_object
-from ronda.wire.openai_responses.hosted_items import Items, put_item
+from ronda.wire.json import encode, read_object
+from ronda.wire.openai_responses.hosted_items import RunningCall
+from ronda.wire.openai_responses.output_items import Output, OutputItem
+from ronda.wire.tool_records import ToolRecords
 from ronda.wire.tool_search import found_in
 
 
-class ToolSearchCall:
-    def __init__(self, items: Items, call: ToolCall, tools: Mapping[str, ToolSpec]) -> None:
-        self._items = items
+class _SearchCall(OutputItem):
+    def __init__(self, output: Output, call: ToolCall) -> None:
+        super().__init__(output, "tsc")
+        item = {"type": "tool_search_call", "id": self._id.decode(), **_OURS, "arguments": read_object(call.arguments)}
+        self._announce(encode({**item, "status": "in_progress"}))
+        self._finish(encode({**item, "status": "completed"}))
+
+
+class ToolSearchOutput(RunningCall):
+    def __init__(self, output: Output, call: ToolCall, tools: Mapping[str, ToolSpec]) -> None:
+        _SearchCall(output, call)
+        super().__init__(output, "tso", call)
         self._tools = tools
-        id, index = items.next_item("tsc")
-        item = {"type": "tool_search_call", "id": id, **_OURS, "arguments": read_object(call.arguments)}
-        put_item(items.frames, "added", index, {**item, "status": "in_progress"})
-        items.finish_item(index, put_item(items.frames, "done", index, {**item, "status": "completed"}))
-        id, self._index = items.next_item("tso")
-        self._output = {"type": "tool_search_output", "id": id, **_OURS}
-        put_item(items.frames, "added", self._index, {**self._output, "status": "in_progress", "tools": []})
+        self._item = {"type": "tool_search_output", "id": self._id.decode(), **_OURS}
+        self._announce(encode({**self._item, "status": "in_progress", "tools": []}))
 
-    def progress(self, progress: ToolProgressed) -> None:
-        """It has none."""
-
-    def end(self, result: ToolResult, details: Mapping[str, Any]) -> None:
-        tools = [_definition(spec) for spec in found_in(details, self._tools)]
-        item = {**self._output, "status": "incomplete" if result.failed else "completed", "tools": tools}
-        self._items.finish_item(self._index, put_item(self._items.frames, "done", self._index, item))
+    def end(self, result: ToolResult, tools: ToolRecords) -> None:
+        found = [_definition(spec) for spec in found_in(tools.members(self._call.id), self._tools)]
+        self._finish(encode({**self._item, "status": "incomplete" if result.failed else "completed", "tools": found}))
 
 
 _OURS: Mapping[str, Any] = {"call_id": None, "execution": "server"}
