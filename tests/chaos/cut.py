@@ -41,6 +41,10 @@ class Cut:
     def mend(self) -> None:
         self._loop.call_soon_threadsafe(self._is_whole.set)
 
+    def refuse(self) -> None:
+        """As when the database is stopped: connections end, and nobody gets a new one. There is no way back."""
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(30)
+
     async def _start(self) -> int:
         self._server = await asyncio.start_server(self._connect, "127.0.0.1", 0)
         port: int = self._server.sockets[0].getsockname()[1]

@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, nullcontext
 from types import FrameType
@@ -24,6 +25,7 @@ _WARNS_EVERY: Final = 60.0  # seconds
 # Whoever ends a server waits for it: with the three seconds for runs, all is over within five.
 CONNECTION_SECONDS: Final = 1  # until what was written to clients must be sent
 CANCEL_SECONDS: Final = 0.2  # until what is cancelled last must have ended
+LAST_SECONDS: Final = 1.9  # after the time for runs, until the process is ended whatever it waits for
 
 
 class Process(uvicorn.Server):
@@ -75,9 +77,11 @@ class EndedBeforeStart(Exception):
 
 
 class Signals:
-    """SIGINT, SIGTERM and SIGHUP, from before the first slow step. `process` is the server as soon as there is one."""
+    """SIGINT, SIGTERM and SIGHUP, from before the first slow step. `process` is the server as soon as there is one.
+    `run_seconds`: those that it gives to its runs when it ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, run_seconds: float = 0.0) -> None:
+        self._run_seconds = run_seconds
         self.received: signal.Signals | None = None
         self.process: Process | None = None
         self._loading: asyncio.Task[list[str]] | None = None
@@ -112,11 +116,23 @@ class Signals:
         return 130 if self.received is signal.SIGINT else 0
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.received is None:
+            self._end_in_time(LAST_SECONDS if self.process is None else self._run_seconds + LAST_SECONDS)
         self.received = signal.Signals(number)
         if self.process is not None:
             self.process.handle_exit(number, frame)
         elif self._loading is not None:
             self._loading.get_loop().call_soon_threadsafe(self._loading.cancel)
+
+    def _end_in_time(self, seconds: float) -> None:
+        """In a thread, since no other is sure to go on: one may wait for a database that is away, or for a disk."""
+        timer = threading.Timer(seconds, self._end)
+        timer.daemon = True
+        timer.start()
+
+    def _end(self) -> None:
+        print("ronda: ended without what did not end in time", file=sys.stderr, flush=True)
+        os._exit(self.exit_code)
 
 
 def _ends() -> list[signal.Signals]:
@@ -126,13 +142,15 @@ def _ends() -> list[signal.Signals]:
     return [signal.SIGINT, signal.SIGTERM, *([hangup] if hangup is not None and cares else [])]
 
 
-async def end_all(code: int, timeout: float = CANCEL_SECONDS) -> None:
-    """End what is still under way. A tool that does not end when it is cancelled would keep the process for ever."""
+async def end_all(code: int, timeout: float = CANCEL_SECONDS, *, leaves_threads: bool = False) -> None:
+    """End what is still under way. A tool that does not end when it is cancelled would keep the process for ever, and so would
+    threads that nobody waits for."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
     left = (await asyncio.wait(others, timeout=timeout))[1] if others else ()
     if left:
         print(f"ronda: ended without {len(left)} calls that did not end when they were cancelled", file=sys.stderr)
+    if left or leaves_threads:
         sys.stderr.flush()
         os._exit(code)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ronda.cli.process import Signals
     from ronda.server.app import Server
+    from ronda.server.storage import SharedDatabase
 
 _UNSENT = 128 * 1024  # bytes that wait in the system to be sent to one client
 _PORT_ERRORS = (errno.EADDRINUSE, errno.EACCES)
@@ -67,28 +68,34 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 async def _serve(config: ServerConfig, listeners: Sequence[socket.socket], worker: Worker | None) -> int:
     from ronda.cli.process import EndedBeforeStart, Signals, end_all
+    from ronda.server.storage import open_shared
 
-    signals = Signals()
+    signals = Signals(config.shutdown_seconds)
+    shared: SharedDatabase | None = None
     with signals.handled(), suppress(EndedBeforeStart):
         if worker is not None:
             worker.end_with_parent(asyncio.get_running_loop())
-        await _start(config, listeners, signals, worker)
-    await end_all(signals.exit_code)
+        shared = await asyncio.to_thread(open_shared, config)
+        await _start(config, listeners, signals, worker, shared)
+    await end_all(signals.exit_code, leaves_threads=shared is not None and shared.database.waits.is_over)
     return signals.exit_code
 
 
 async def _start(
-    config: ServerConfig, listeners: Sequence[socket.socket], signals: Signals, worker: Worker | None
+    config: ServerConfig,
+    listeners: Sequence[socket.socket],
+    signals: Signals,
+    worker: Worker | None,
+    shared: SharedDatabase | None,
 ) -> None:
     """`listeners`: for all doors, and the one for MCP alone where there is one."""
     from ronda.cli.process import Process
     from ronda.journal.sqlite import SqliteJournal
     from ronda.server.app import Server
     from ronda.server.detached.peers import Peers
-    from ronda.server.storage import join_replicas, open_blobs, open_catalog, open_journal, open_shared
+    from ronda.server.storage import join_replicas, open_blobs, open_catalog, open_journal
 
     folder = data_folder(config)
-    shared = await asyncio.to_thread(open_shared, config)
     catalog = await asyncio.to_thread(open_catalog, folder, shared, config.queue)  # DBOS takes a second
     has_keys = await _has_keys(config, catalog)
     journal = open_journal(folder, config, shared)

@@ -13,8 +13,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final
 
 import psycopg
@@ -33,9 +34,11 @@ from ronda.store import StoreError
 from ronda.store.postgres import Database
 from ronda.store.postgres_presence import PostgresPresence
 from ronda.store.sql import Sql
+from ronda.store.thread_waits import OutOfTime
 
 LAZY: Final = 0.02  # seconds until events are written that no barrier waits for
 PRUNE_EVERY: Final = 600.0  # seconds
+_SHOWN_RUNS: Final = 5  # in a line of the log
 
 _log = logging.getLogger(__name__)
 
@@ -196,12 +199,25 @@ class PostgresJournal(BufferedJournal):
             await asyncio.wait([self._pruning])
         try:
             await self._commits.flush()
-        finally:
             await self._commits.close()
-            await asyncio.to_thread(self._presence.leave)
+            await self._database.waits.do(self._presence.leave)
+        except OutOfTime:
+            if runs := self._commits.unwritten:
+                raise Unwritten(self._database.place, runs) from None
+            raise
         for buffer in last:
             if buffer.error is not None and not buffer.is_reported:
                 raise buffer.error
+
+
+class Unwritten(StoreError):
+    def __init__(self, place: str, runs: Sequence[str]) -> None:
+        shown = ", ".join(runs[:_SHOWN_RUNS]) + (", …" if len(runs) > _SHOWN_RUNS else "")
+        super().__init__(
+            place,
+            "it could not be reached before this process had to end, so it does not know what happened last in "
+            f"{len(runs)} run{'s' if len(runs) > 1 else ''} ({shown}); the next process goes on from what it knows",
+        )
 
 
 def _is_text(name: str) -> bool:
@@ -223,6 +239,7 @@ class _Commits:
         self._rows = BatchWriter(database.place, presence.id)
         self._thread = ThreadPoolExecutor(1, "ronda-journal")
         self.dirty: list[RunBuffer] = []
+        self.unwritten: list[str] = []  # runs, since this process has no time left
         self._waiters: list[asyncio.Future[None]] = []
         self._is_due = False
         self._is_due_lazily = False
@@ -250,7 +267,7 @@ class _Commits:
         self._thread.submit(self._rows.forget)
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._thread.shutdown)
+        await self._database.waits.do(self._thread.shutdown)
 
     def _commit_lazily(self) -> None:
         self._is_due_lazily = False
@@ -267,7 +284,11 @@ class _Commits:
 
     async def _write(self, portions: list[Portion], waiters: list[asyncio.Future[None]]) -> None:
         if portions:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._write_in_thread, portions)
+            try:
+                await self._database.waits.do(partial(self._write_in_thread, portions), self._thread)
+            except OutOfTime as error:
+                for portion in portions:
+                    portion.error = error
         for portion in portions:
             self._conclude(portion)
         self._task = None
@@ -280,6 +301,10 @@ class _Commits:
     def _conclude(self, portion: Portion) -> None:
         buffer = portion.buffer
         if portion.error is not None:
+            if isinstance(portion.error, OutOfTime):
+                buffer.is_reported = True  # by whoever closes the journal, for all of them
+                if portion.events or portion.expected or portion.previews:
+                    self.unwritten.append(buffer.name)
             buffer.fail(portion.error)
             return
         if portion.events:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -40,7 +40,7 @@ from ronda.server.doors.responses.create import Responses
 from ronda.server.http.auth import Auth, KeyAuth, Unauthorized
 from ronda.server.http.body_memory import BodyMemory
 from ronda.server.http.browser_guard import BrowserGuard, refusal, refused_socket, refused_upgrade
-from ronda.server.http.failure import BROKE_DOWN, ErrorWriter, error_answer, failure_of
+from ronda.server.http.failure import BROKE_DOWN, STOPPING, ErrorWriter, error_answer, failure_of
 from ronda.server.http.incoming import Header, Incoming, Json
 from ronda.server.http.routing import WEBSOCKET, Routes
 from ronda.server.resources.container_host import ContainerHost
@@ -71,6 +71,10 @@ if TYPE_CHECKING:
     from ronda.tools.search.settings import SearchCallback
 
 log = logging.getLogger("ronda.server")
+
+# Until a server that ends waits no longer for its database: since its runs were to have ended, and since it closes.
+STORE_SECONDS: Final = 1.6
+CLOSE_SECONDS: Final = 1.0
 
 _NEEDS_KEY: Final[tuple[Header, ...]] = ((b"www-authenticate", b"Bearer"),)
 
@@ -246,6 +250,8 @@ class Server:
 
     async def stop(self, seconds: float) -> None:
         """End what is under way, within `seconds` for those that somebody waits for, and let them be told."""
+        if self.replicas is not None:
+            self.replicas.end_within(seconds + STORE_SECONDS)
         await self.runs.stop(seconds)
         if "app_stream" in self.__dict__:
             await self.app_stream.last_words()
@@ -255,9 +261,9 @@ class Server:
             task.cancel()
         if self.replicas is not None:
             self.replicas.close()
+            self.replicas.end_within(CLOSE_SECONDS)
         await self.runs.stop()
-        await self.background.close()
-        await self.runs.close()
+        problems = [await _problem_of(self.background.close()), await _problem_of(self.runs.close())]
         if self.code is not None:
             await self.code.close()
         if self.mcp is not None:
@@ -270,7 +276,10 @@ class Server:
             await self.app_stream.close()
         if (door := sys.modules.get("ronda.server.doors.mcp.door")) is not None:  # somebody has called it
             await door.close_door(self)
-        await self.catalog.close()
+        problems.append(await _problem_of(self.catalog.close()))
+        # One line for all of them: that of the journal, if it has one, says the most.
+        if found := sorted([one for one in problems if one is not None], key=lambda one: one.is_logged):
+            log.error("%s", found[0])
 
     def providers_for(self, target: Target, plan: Plan, n: int) -> Sequence[Provider]:
         """One provider per choice. Where each choice is one model call, and the upstream can, one call serves them all."""
@@ -304,12 +313,21 @@ class Server:
     def report(self, error: BaseException, run: Run) -> None:
         """Something of ours broke. The client is told that much; the log has the rest."""
         if isinstance(error, StoreError):  # a disk that is full is no riddle
-            log.error("run %s broke down: %s", run.id, error)
+            if not error.is_logged:
+                log.error("run %s broke down: %s", run.id, error)
             error.is_logged = True
         elif isinstance(error, JournalConflict):  # this process was frozen, or cut off from the database
             log.warning("run %s is driven by another process by now: %s", run.id, error)
         else:
             log.error("run %s broke down", run.id, exc_info=error)
+
+
+async def _problem_of(closing: Awaitable[None]) -> StoreError | None:
+    try:
+        await closing
+    except StoreError as error:
+        return error
+    return None
 
 
 def _web_search(config: ServerConfig, callback: SearchCallback | None) -> WebSearch | None:
@@ -358,6 +376,10 @@ class App:
                 answer = error_answer(failure_of(error), route.dialect.error, _NEEDS_KEY)
             except RondaError as error:
                 answer = error_answer(failure_of(error), route.dialect.error)
+            except asyncio.CancelledError:
+                if not self._server.runs.stopping:
+                    raise
+                answer = error_answer(STOPPING, route.dialect.error)
             except Exception as error:  # ours: told as such, with the rest in the log
                 log.error("%s broke down", scope["path"], exc_info=error)
                 answer = error_answer(BROKE_DOWN, route.dialect.error)

@@ -25,6 +25,11 @@ class StoreError(RondaError):
         self.problem = problem  # without the place, which is the operator's business
 
 
+def is_logged(error: BaseException) -> bool:
+    """Whether the log has it, or will have it, from somebody else."""
+    return isinstance(error, StoreError) and error.is_logged
+
+
 class WriteConflict(RondaError):
     """Somebody else has written what was to be written here."""
 

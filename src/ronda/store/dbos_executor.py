@@ -279,7 +279,7 @@ class Executor:
 
     async def _do(self, work: Callable[..., _T], *arguments: Any) -> _T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments))
+            return await self._database.waits.do(partial(work, *arguments), self._threads)
         except dbos_errors.DBOSWorkflowIDInUseError:
             raise
         except (SQLAlchemyError, dbos_errors.DBOSException) as error:

@@ -8,7 +8,6 @@ whoever changes from one to the other loses nothing.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 
 from msgspec.structs import replace
@@ -32,7 +31,7 @@ class DbosCatalog(PostgresCatalog):
 
     async def close(self) -> None:
         try:
-            await asyncio.to_thread(self._executor.close)
+            await self._database.waits.do(self._executor.close)
         finally:
             await super().close()
 
@@ -63,12 +62,15 @@ class DbosQueue:
 
     async def renew(self, worker: str, until: float) -> list[ClaimedRun]:
         called = self._executor.called_for(worker)
+        problem: StoreError | None = None
         if until == 0.0:
             try:
                 await self._executor.give_back(called)
             except StoreError as error:  # whoever claims them calls them, wherever DBOS has them
-                _log.warning("DBOS was not told that runs were given back: %s", error)
+                problem = error
         renewed = await self._table.renew(worker, until)
+        if problem is not None:
+            _log.warning("DBOS was not told that runs were given back: %s", problem)
         runs = {claimed.run for claimed in renewed}
         for run in called:
             if run not in runs:

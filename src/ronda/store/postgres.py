@@ -11,7 +11,6 @@ whoever is cancelled leaves no connection in the middle of a statement.
 
 from __future__ import annotations
 
-import asyncio
 import re
 import threading
 import time
@@ -30,6 +29,7 @@ from psycopg.types.string import StrDumper
 
 from ronda.store import StoreError
 from ronda.store.sql import Duplicate, Rows, Sql, Values
+from ronda.store.thread_waits import ThreadWaits
 
 OUTAGE: Final = 45.0  # seconds that a database may be away: 30 of a restart, and what it takes to be noticed
 CONNECTIONS: Final = 4  # of one process, beside that of its journal and that which listens
@@ -58,6 +58,7 @@ class Database:
         parameters = _read(url)
         self.place = _place_of(parameters)
         self._outage = outage
+        self.waits = ThreadWaits(self.place)
         self.parameters = _PARAMETERS | parameters  # of a connection
         self._threads = ThreadPoolExecutor(connections, "ronda-database")
         self._own = threading.local()
@@ -94,7 +95,7 @@ class Database:
         return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await self.waits.do(work, self._threads)
 
     def do(self, job: Callable[[PostgresSql], _T], begin: str, outage: float | None = None) -> _T:
         """In this thread. What is begun with a number of its own is done once, whatever happens to the connection."""
@@ -125,7 +126,7 @@ class Database:
                     raise self.explain(error) from error
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 self._drop()
-                if not _passes(error) or time.monotonic() >= until or self._closing.is_set():
+                if not _passes(error) or time.monotonic() >= until or self._is_closing:
                     raise self.explain(error) from error
                 self._closing.wait(_PAUSE)
             except psycopg.Error as error:
@@ -188,9 +189,13 @@ class Database:
         with suppress(psycopg.Error):
             connection.close()
 
+    @property
+    def _is_closing(self) -> bool:
+        return self._closing.is_set() or self.waits.is_over
+
     async def close(self) -> None:
         self._closing.set()
-        await asyncio.to_thread(self._threads.shutdown)
+        await self.waits.do(self._threads.shutdown)
         for connection in list(self._all):
             self._forget(connection)
 

@@ -14,6 +14,7 @@ from ronda.store.postgres import Database
 from ronda.store.postgres_presence import ALIVE, PostgresPresence
 from ronda.store.postgres_tables import CATALOG
 from ronda.store.sql import Sql
+from ronda.store.thread_waits import OutOfTime
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -41,7 +42,7 @@ class PostgresCatalog(Catalog):
         try:
             await self.claims.close()
         finally:
-            await asyncio.to_thread(self._presence.leave)
+            await self._database.waits.do(self._presence.leave)
             await self._database.close()
 
 
@@ -86,6 +87,8 @@ class PostgresClaims:
         statement = "DELETE FROM claim WHERE hash = ? AND process = ?"
         try:
             await self._database.write(lambda db: db.execute(statement, (hash, self._presence.id)), may_be_lost=True)
+        except OutOfTime:
+            return
         except StoreError as error:
             _log.error("a claim stays until this process ends: %s", error)
         finally:

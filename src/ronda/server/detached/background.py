@@ -19,7 +19,7 @@ from ronda.host.run import LiveRun
 from ronda.journal import JournalConflict
 from ronda.server.detached.recovery import report_broken, take_up
 from ronda.server.runs import new_id
-from ronda.store import StoreError
+from ronda.store import StoreError, is_logged
 from ronda.store.queue import ClaimedRun, QueuedRun, QueueFull, QueueLimits
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Background:
 
     def _report_failure(self, task: asyncio.Task[None]) -> None:
         self._taking.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if not task.cancelled() and (error := task.exception()) is not None and not is_logged(error):
             log.error("a background run could not be taken up, and is left for later: %s", error)
 
     async def _take_or_drop(self, claimed: ClaimedRun) -> None:
@@ -179,5 +179,5 @@ class Background:
 
 def _looked_at(server: Server, task: asyncio.Task[None]) -> None:
     server.tasks.discard(task)
-    if not task.cancelled() and (error := task.exception()) is not None:
+    if not task.cancelled() and (error := task.exception()) is not None and not is_logged(error):
         log.error("a background run that is over stays in the queue: %s", error)

@@ -24,6 +24,7 @@ from ronda.errors import RondaError
 from ronda.server.detached.peers import FORWARDED_HEADER, JustEnded
 from ronda.server.detached.recovery import recover_all, recover_left
 from ronda.server.http.incoming import Header, Incoming
+from ronda.store import is_logged
 from ronda.store.postgres import Database
 from ronda.store.postgres_presence import Notice, PostgresPresence
 from ronda.store.sql import Sql
@@ -77,6 +78,10 @@ class Replicas:
     def open(self) -> None:
         self._presence.hear(self._hear)
         self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    def end_within(self, seconds: float) -> None:
+        """This process waits no longer for the database, be it away or not."""
+        self._database.waits.end_within(seconds)
 
     def close(self) -> None:
         if self._watching is not None:
@@ -137,7 +142,7 @@ class Replicas:
 
     def _report_failure(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if not task.cancelled() and (error := task.exception()) is not None and not is_logged(error):
             log.error("a letter of another process was not answered: %s", error)
 
     async def _answer_letters(self) -> None:

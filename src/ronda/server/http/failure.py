@@ -20,6 +20,7 @@ log = logging.getLogger("ronda.server")
 ErrorWriter: TypeAlias = Callable[[Failure], bytes]
 
 BROKE_DOWN = Failure(500, "server_error", "the server broke down on this request; its log says why")
+STOPPING = Failure(503, "server_error", "the server is stopping, and had no time left for this request")
 
 # The client's library would repeat a request that answered 5xx; we have tried often enough, and tools may have run.
 _DO_NOT_RETRY: Header = (b"x-should-retry", b"false")
