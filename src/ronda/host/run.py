@@ -92,9 +92,11 @@ class Folding(Protocol):
 class Driven(ABC):
     """A run, or several one after another, that one task drives."""
 
-    task: asyncio.Task[Any] | None = None  # while it is driven
-    error: BaseException | None = None  # of ours; what went wrong with a model or a tool is in the run
-    cancel_was_asked = False  # through another request than its own
+    __slots__ = ("cancel_was_asked", "error", "task")
+
+    task: asyncio.Task[Any] | None  # while it is driven
+    error: BaseException | None  # of ours; what went wrong with a model or a tool is in the run
+    cancel_was_asked: bool  # through another request than its own
 
     @abstractmethod
     def drive(self) -> Coroutine[Any, Any, object]:
@@ -125,29 +127,12 @@ class Driven(ABC):
 class LiveRun(Driven):
     """Whoever makes one sets what the run is driven with beside model and tools."""
 
-    # Of most runs these stay as they are.
-    facts = 1  # how many there are, with RunStarted: where a child goes on from
-    inbox: Inbox | None = None  # None: nobody can answer while it is driven
-    approver: Approver | None = None
-    guardrails: Guardrails | None = None
-    steering: Steering | None = None
-    summarize: Summarize | None = None
-    exclusive: Exclusive | None = None
-    is_cancelled: Callable[[], bool] | None = None
-    start_child_of: StartChildOf | None = None
-    span: OpenSpan | None = None  # that began before it was driven
-    read_answer: Callable[[Run], Any] | None = None  # in a span of its own; called where somebody traces
-    workspace: str | None = None  # a folder for its tools
-    long_results: OpenLongResults | None = None  # who keeps those that are too long for a model
-    files: Any = None  # where what its children make is kept; theirs to know
-    goes_on = False  # it was begun before: what it has started may be there
-    parent: LiveRun | None = None  # of a run that is a call of another: both stop for the same reason
-    sleeping: frozenset[str] = frozenset()  # children that wait for people, or did
-    family: Any = None  # what its children share; theirs to know
-    scratch: dict[str, Any] | None = None  # what a provider has written down for the run before it in its session
-    before_end: BeforeEnd | None = None  # what is to be kept with its end, or not at all
-    _end: Sequence[Event] | None = None  # what is shown once it is kept
-    _why: StopReason = "cancelled"  # if it is stopped
+    # Many, and nearly all read by every run: slots stay quick however many there are, an instance's dictionary does not.
+    __slots__ = (
+        "_end", "_facts", "_host", "_size", "_taps", "_told", "_why", "approver", "before_end", "exclusive", "facts", "family",
+        "files", "goes_on", "guardrails", "inbox", "is_cancelled", "journal", "log", "long_results", "parent", "provider",
+        "read_answer", "run", "scratch", "sleeping", "span", "start_child_of", "steering", "summarize", "tools", "workspace",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -158,22 +143,48 @@ class LiveRun(Driven):
         host: Host | None = None,
         taps: Sequence[Tap] = (),
     ) -> None:
+        self.task = self.error = None
+        self.cancel_was_asked = False
         self.run = run
         self.provider = provider
         self.tools = tools
         self.journal = journal
+        self.facts = 1  # how many there are, with RunStarted: where a child goes on from
+        # Of most runs these stay as they are.
+        self.inbox: Inbox | None = None  # None: nobody can answer while it is driven
+        self.approver: Approver | None = None
+        self.guardrails: Guardrails | None = None
+        self.steering: Steering | None = None
+        self.summarize: Summarize | None = None
+        self.exclusive: Exclusive | None = None
+        self.is_cancelled: Callable[[], bool] | None = None
+        self.start_child_of: StartChildOf | None = None
+        self.span: OpenSpan | None = None  # that began before it was driven
+        self.read_answer: Callable[[Run], Any] | None = None  # in a span of its own; called where somebody traces
+        self.workspace: str | None = None  # a folder for its tools
+        self.long_results: OpenLongResults | None = None  # who keeps those that are too long for a model
+        self.files: Any = None  # where what its children make is kept; theirs to know
+        self.goes_on = False  # it was begun before: what it has started may be there
+        self.parent: LiveRun | None = None  # of a run that is a call of another: both stop for the same reason
+        self.sleeping: frozenset[str] = frozenset()  # children that wait for people, or did
+        self.family: Any = None  # what its children share; theirs to know
+        self.scratch: dict[str, Any] | None = None  # what a provider wrote down for the run before it in its session
+        self.before_end: BeforeEnd | None = None  # what is to be kept with its end, or not at all
+        self._end: Sequence[Event] | None = None  # what is shown once it is kept
+        self._why: StopReason = "cancelled"  # if it is stopped
         self.log: Log | None = None  # of what nobody follows there is none
         # Who is told first: the log, who waits until it is kept, or the one reader.
         self._told: Log | DurableLog | Channel | None = None
         self._facts: list[Event] = [run.start]  # that a log would have; nobody can follow a run of the library's later
         self._host = host
-        must_be_kept = run.start.outlives or run.questions_asked > 0
-        if host is not None and (run.plan.stream or must_be_kept):
-            self._told = self.log = host.logs.open(run.start)
-            if must_be_kept and journal is not None:
-                self._told = DurableLog(self.log, journal, run.id)
         self._taps = taps
         self._size = run.size  # of what was told
+        if host is not None:
+            must_be_kept = run.start.outlives or run.questions_asked > 0
+            if run.plan.stream or must_be_kept:
+                self._told = self.log = host.logs.open(run.start)
+            if must_be_kept and self.log is not None and journal is not None:
+                self._told = DurableLog(self.log, journal, run.id)
 
     def add_tap(self, tap: Tap) -> None:
         self._taps = (*self._taps, tap)
@@ -234,7 +245,9 @@ class LiveRun(Driven):
                 self.stop()
         spans: RunSpans | None = None
         try:
-            if host is None or (Tracer.is_idle() and self.span is None):  # the library's doors have spans of their own
+            if self.span is None and Tracer.is_idle():  # nearly always
+                await self._drive(None)
+            elif host is None:  # the library's doors have spans of their own
                 spans = run_spans(run)
                 await self._drive(spans)
             else:

@@ -47,6 +47,8 @@ class Relay(Driven):
     """`run` is the one under way, or the last."""
 
     def __init__(self, live: LiveRun, next: Next, writer: RelayWriter) -> None:
+        self.task = self.error = None
+        self.cancel_was_asked = False
         self.legs = [Leg(live, next)]
         self.is_over = False
         self._writer = writer
