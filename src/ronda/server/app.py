@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from ronda.prompty.registry import AgentNames
     from ronda.server.detached.replicas import Replicas
     from ronda.server.doors.app_stream.state import AppStream
+    from ronda.server.exchange.opening import Setup
     from ronda.server.resources.code_tools import CodeTools
     from ronda.server.resources.named_servers import NamedServers
     from ronda.server.resources.web_search import WebSearch
@@ -104,6 +105,8 @@ class Server:
         self.config = config
         self.data_folder = data_folder
         self.body_memory = BodyMemory(config.max_body_memory)
+        # What requests get that are usual, by whether they are streamed; kept where nothing else has a say in it.
+        self.usual_setups: dict[bool, Setup] = {}
         self._limits: dict[tuple[int, bool], Limits] = {}  # by the rounds that are allowed, and whether runs are stored
         self.catalog: Catalog = catalog or MemoryCatalog()
         self._open_files(blobs, open_code)
@@ -280,6 +283,11 @@ class Server:
         # One line for all of them: that of the journal, if it has one, says the most.
         if found := sorted([one for one in problems if one is not None], key=lambda one: one.is_logged):
             log.error("%s", found[0])
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether a request of the usual kind always gets the same tools: none that come and go, and none of somebody's own."""
+        return self.mcp is None and self.code is None and not self.config.agent_tools and self.toolbox.is_steady
 
     def providers_for(self, target: Target, plan: Plan, n: int) -> Sequence[Provider]:
         """One provider per choice. Where each choice is one model call, and the upstream can, one call serves them all."""

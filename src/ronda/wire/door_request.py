@@ -91,5 +91,6 @@ class DoorRequest(Struct, frozen=True, kw_only=True):
     outputs: tuple[RequestedFile, ...] = ()  # files that it wants to get
     answer: AnswerOptions = AnswerOptions()
     about: dict[str, Raw] = {}  # kept with the run, beside the options of its answer
+    is_usual: bool = False  # it says no more than `model`, `turns`, `stream` and `answer`
     # About calls that an earlier answer waits for: it goes on, and nothing else is read.
     decisions: tuple[Decision, ...] = ()

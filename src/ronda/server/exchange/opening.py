@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ronda.core.events import RunStarted
+from ronda.core.events import AgentFile, RunStarted
 from ronda.core.known_turns import known_of
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
 from ronda.core.permissions import strictest, would_ask
@@ -83,31 +83,41 @@ async def _open_inside(begun: OpenSpan, opening: Awaitable[list[LiveRun]]) -> li
     return lives
 
 
+class Setup(Struct, frozen=True):
+    """What runs get beside their turns."""
+
+    plan: Plan
+    offer: Offer
+    agent: str = ""  # by the name that it was asked for
+    inputs: Mapping[str, Raw] = {}
+    file: AgentFile | None = None
+    warnings: tuple[str, ...] = ()
+
+
 async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Visit | None) -> list[LiveRun]:
     request, target = job.request, job.target
-    rounds, warning = server.config.rounds_for(request.max_tool_rounds)
     turns, parent, ids = request.turns, request.parent, request.ids
-    able = capabilities_of(target.provider)
     may_have_files = bool(files_in(turns))
     if may_have_files:
         turns = await _with_inputs(server, target, request, turns, owner)
     if visit is not None or len(turns) != 1 or type(turns[0]) is not UserTurn:  # a lone question has nothing before it
         turns, parent, ids = await _conversation(server, owner, request, turns, visit)
-        may_have_files = True
-    opened, offer = await open_for(server, target, request, turns, rounds, owner, may_have_files=may_have_files)
-    plan = _plan(server, job, able, offer, rounds)
-    if request.session is not None or request.conversation:
-        plan = await _with_approved(server, request, plan, owner)
-    warnings = (*request.answer.warnings, *opened.warnings)
-    if request.needs:
-        warnings = (*warnings, *_left_out(server, job))
-    if warning is not None:
-        warnings = (*warnings, warning)
-    about = job.about(turns, opened.turns, replace(request.answer, model=target.name, warnings=warnings))
-    if ids or request.about or offer.about:
-        about = {**request.about, **offer.about, **about_ids(ids), **about}
+        may_have_files = bool(files_in(turns))
+    # Nearly all requests say no more than whom they ask what, and get the same.
+    is_usual = request.is_usual and target is server.models.default and not may_have_files
+    is_usual = is_usual and (len(turns) == 1 or not whole_results(turns))
+    setup = server.usual_setups.get(request.stream) if is_usual else None
+    opened = turns
+    if setup is None:
+        opened, setup = await _set_up(server, owner, job, turns, may_have_files)
+        if is_usual and server.is_steady:
+            server.usual_setups[request.stream] = setup
+    answer = replace(request.answer, model=target.name, warnings=(*request.answer.warnings, *setup.warnings))
+    about = job.about(turns, opened, answer)
+    if ids or request.about or setup.offer.about:
+        about = {**request.about, **setup.offer.about, **about_ids(ids), **about}
     if visit is not None:
-        about = {**about, **visit.about(turns, opened.turns)}
+        about = {**about, **visit.about(turns, opened)}
     name = name or new_id("run")
     if request.container.id:
         session = await _container_session(server, owner, request)
@@ -117,30 +127,49 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
         )
     start = RunStarted(
         name,
-        plan,
-        opened.turns,
+        setup.plan,
+        opened,
         time.time(),
         parent=parent,
         session=session,
         owner=owner,
         about=about,
-        agent=request.model if target.is_agent else "",
-        inputs=opened.inputs,
+        agent=setup.agent,
+        inputs=setup.inputs,
         outlives=request.lingers > 0,
-        file=opened.file,
+        file=setup.file,
         version=target.version,
     )
     if request.n == 1:
-        live = _live_run(server, job, start, target.provider, offer)
+        live = _live_run(server, job, start, target.provider, setup.offer)
         if visit is not None:
             live.scratch = visit.scratch(target.provider)
         return [live]
     names = [name, *[new_id("run") for _ in range(request.n - 1)]]
     start = replace(start, about={**about, **about_siblings(names)})
     return [
-        _live_run(server, job, replace(start, run=names[sibling], sibling=sibling), provider, offer)
-        for sibling, provider in enumerate(server.providers_for(target, plan, request.n))
+        _live_run(server, job, replace(start, run=names[sibling], sibling=sibling), provider, setup.offer)
+        for sibling, provider in enumerate(server.providers_for(target, setup.plan, request.n))
     ]
+
+
+async def _set_up(
+    server: Server, owner: str, job: Job, turns: tuple[Turn, ...], may_have_files: bool
+) -> tuple[tuple[Turn, ...], Setup]:
+    """The turns that runs start from, and what they get beside."""
+    request, target = job.request, job.target
+    rounds, warning = server.config.rounds_for(request.max_tool_rounds)
+    opened, offer = await open_for(server, target, request, turns, rounds, owner, may_have_files=may_have_files)
+    plan = _plan(server, job, capabilities_of(target.provider), offer, rounds)
+    if request.session is not None or request.conversation:
+        plan = await _with_approved(server, request, plan, owner)
+    warnings = opened.warnings
+    if request.needs:
+        warnings = (*warnings, *_left_out(server, job))
+    if warning is not None:
+        warnings = (*warnings, warning)
+    agent = request.model if target.is_agent else ""
+    return opened.turns, Setup(plan, offer, agent, opened.inputs, opened.file, warnings)
 
 
 async def _conversation(

@@ -123,10 +123,10 @@ class Models:
     def __init__(self, spec: str, provider: Provider, aliases: Sequence[str] = ()) -> None:
         """`aliases` are other names of the server's model: clients have theirs written into them. "*" is any."""
         name = split_spec(spec)[1]
-        self._default = Target(name, spec, provider)
+        self.default = Target(name, spec, provider)
         self._aliases = [alias for alias in aliases if alias != "*"]
         self._takes_any = "*" in aliases
-        self._names = dict.fromkeys(("default", "", name, spec, *self._aliases), self._default)
+        self._names = dict.fromkeys(("default", "", name, spec, *self._aliases), self.default)
         self._sources: list[Source] = []
 
     def add(self, source: Source) -> None:
@@ -146,7 +146,7 @@ class Models:
         if (found := await self.find_named(name, owner)) is not None:
             return found
         if self._takes_any:
-            return self._default
+            return self.default
         there_is = quote_names(self.names)
         raise NotFound(
             f"the model '{name[:200]}' does not exist here; there is {there_is}", param="model", code="model_not_found"
@@ -154,14 +154,14 @@ class Models:
 
     async def load(self) -> list[str]:
         """Load what runs on this machine ahead of its first request; lines that say what was chosen for it."""
-        load = capabilities_of(self._default.provider).load
+        load = capabilities_of(self.default.provider).load
         return [] if load is None else [await load()]
 
     @property
     def names(self) -> list[str]:
         return [
             "default",
-            self._default.name,
+            self.default.name,
             *self._aliases,
             *[name for source in self._sources for name in source.names()],
         ]

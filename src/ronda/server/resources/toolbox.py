@@ -89,6 +89,11 @@ class Toolbox:
             self._with_mcp = (tools, offer)
         return offer
 
+    @property
+    def is_steady(self) -> bool:
+        """Whether requests that ask for no tool are always offered the same."""
+        return self._mcp is None and self._web is None
+
     async def ready(self) -> None:
         """Wait for MCP servers that are being connected to for the first time."""
         if self._mcp is not None:

@@ -135,6 +135,7 @@ def read_request(body: bytes) -> ChatRequest:
             needs=declared.needs,
             container=declared.container,
             stream=field(fields, "stream", bool, False),
+            is_usual="tools" not in fields,
         )
     for name in fields.keys() & _REFUSED.keys():
         raise BadRequest(f"'{name}' is not supported here: {_REFUSED[name]}", param=name)
