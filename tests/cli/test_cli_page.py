@@ -15,7 +15,7 @@ from tests.cli.commands import shown
 
 from ronda.cli.settings import read_config
 from ronda.errors import BadConfig
-from ronda.tools.page.packages import PACKAGES, Package, fetch_packages, missing_packages
+from ronda.tools.page.packages import Package, fetch_packages, missing_packages, page_packages
 
 
 def test_the_image_service_has_its_key_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_a_package_is_kept_as_far_as_it_is_of_use(npm: Path, tmp_path: Path) -> 
 
 
 def test_what_is_there_is_not_fetched_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for package in PACKAGES:
+    for package in page_packages():
         place = tmp_path / package.name
         place.mkdir(parents=True)
         (place / ".version").write_text(package.integrity)

