@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw
 from msgspec.structs import replace
 
 from ronda.core.found_tools import FIND_TOOLS, describe_found
@@ -21,6 +20,7 @@ from ronda.core.parts import NULL
 from ronda.core.plan import ToolSpec
 from ronda.drive import Tool, ToolContext, ToolOutput
 from ronda.drive.offload import aside
+from ronda.tools.parameters import parameters
 
 FOUND: Final = 5  # tools that one search gives, unless the model asks for more
 MAX_FOUND: Final = 20
@@ -159,18 +159,12 @@ class FindTools:
                 f"Find tools for a task. There are {len(specs)} tools beside those that you see: say in a few words what you "
                 "want to do, and you get the tools that fit best. You can call them from then on."
             ),
-            parameters=Raw(
-                msgspec.json.encode(
-                    {
-                        "type": "object",
-                        "properties": {
-                            "query": {"type": "string", "description": "What the tool should do, in a few words."},
-                            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_FOUND, "default": FOUND},
-                        },
-                        "required": ["query"],
-                        "additionalProperties": False,
-                    }
-                )
+            parameters=parameters(
+                {
+                    "query": {"type": "string", "description": "What the tool should do, in a few words."},
+                    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_FOUND, "default": FOUND},
+                },
+                "query",
             ),
             kind="builtin",
             repeatable=True,

@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import msgspec
-from msgspec import Raw
 
 from ronda.core.parts import Image
 from ronda.core.plan import ToolSpec
@@ -18,6 +17,7 @@ from ronda.tools.code.long_output import shown_text
 from ronda.tools.code.outputs import output_names, snapshot
 from ronda.tools.code.session import Execution, PythonResult, Session
 from ronda.tools.code.workbench import Workbench
+from ronda.tools.parameters import object_schema, parameters
 
 PYTHON = "mistralrs_execute_python"
 RESET = "mistralrs_reset_python_session"
@@ -28,24 +28,11 @@ OUTPUTS = {
     "description": "Files that the code makes and that the user should get.",
     "items": {
         "anyOf": [
-            {
-                "type": "object",
-                "properties": {"name": {"type": "string"}, "format": {"type": "string"}},
-                "required": ["name"],
-                "additionalProperties": False,
-            },
+            object_schema({"name": {"type": "string"}, "format": {"type": "string"}}, "name"),
             {"type": "string"},  # its name, as models that were trained with other tools write it
         ]
     },
 }
-_PYTHON_PARAMETERS = {
-    "type": "object",
-    "properties": {"code": {"type": "string", "description": "Python code."}, "outputs": OUTPUTS},
-    "required": ["code"],
-    "additionalProperties": False,
-}
-_NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
-
 
 BEGAN_ANEW = (
     "This is a new Python: the one of earlier calls has ended. Its variables and imports are gone; the files are there."
@@ -63,7 +50,7 @@ class PythonTool:
             PYTHON,
             "Run Python code. Variables and imports stay until the session is reset. Files that the code writes into its working "
             "directory are given to the user. There is no input(), and by default no network.",
-            Raw(msgspec.json.encode(_PYTHON_PARAMETERS)),
+            parameters({"code": {"type": "string", "description": "Python code."}, "outputs": OUTPUTS}, "code"),
             strict=True,
             exclusive=EXCLUSIVE,
             labels=workbench.labels,
@@ -137,7 +124,7 @@ class ResetTool:
         self.spec = ToolSpec(
             RESET,
             "Begin with a new Python: variables and imports are gone, files stay.",
-            Raw(msgspec.json.encode(_NO_PARAMETERS)),
+            parameters({}),
             exclusive=EXCLUSIVE,
             labels=("code", PRIVATE),
             tool_type="code_execution",

@@ -11,7 +11,6 @@ import secrets
 from typing import Any
 
 import msgspec
-from msgspec import Raw
 
 from ronda.core.plan import ToolSpec
 from ronda.core.taint import PRIVATE
@@ -23,6 +22,7 @@ from ronda.tools.code.long_output import LongCapture, shown_text, text_decoder
 from ronda.tools.code.outputs import output_names, snapshot
 from ronda.tools.code.python import EXCLUSIVE, OUTPUTS, TOO_MANY_FILES
 from ronda.tools.code.workbench import Workbench
+from ronda.tools.parameters import parameters
 
 SHELL = "mistralrs_shell"
 SURFACE = "mistralrs_surface_outputs"
@@ -31,9 +31,8 @@ _MOST_OUTPUT = 256 * 1024  # … and this at the most
 MOST_COMMANDS = 100
 _LONGEST_SCRIPT = 128 * 1024 - 1  # the kernel's limit of one argument (MAX_ARG_STRLEN): all of them are one
 
-_SHELL_PARAMETERS = {
-    "type": "object",
-    "properties": {
+_SHELL_PARAMETERS = parameters(
+    {
         "commands": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": MOST_COMMANDS},
         "outputs": OUTPUTS,
         "timeout_ms": {
@@ -47,15 +46,8 @@ _SHELL_PARAMETERS = {
             "description": "Characters of each stream of each command.",
         },
     },
-    "required": ["commands"],
-    "additionalProperties": False,
-}
-_SURFACE_PARAMETERS = {
-    "type": "object",
-    "properties": {"outputs": {**OUTPUTS, "minItems": 1}},
-    "required": ["outputs"],
-    "additionalProperties": False,
-}
+    "commands",
+)
 
 
 class ShellTool:
@@ -69,7 +61,7 @@ class ShellTool:
             SHELL,
             "Run shell commands in the session's working directory, one after another. Files stay for later calls; background "
             "processes end with the call. There is nobody to type input, and by default no network.",
-            Raw(msgspec.json.encode(_SHELL_PARAMETERS)),
+            _SHELL_PARAMETERS,
             strict=True,
             exclusive=EXCLUSIVE,
             labels=workbench.labels,
@@ -213,7 +205,7 @@ class SurfaceTool:
         self.spec = ToolSpec(
             SURFACE,
             "Give files of the working directory to the user.",
-            Raw(msgspec.json.encode(_SURFACE_PARAMETERS)),
+            parameters({"outputs": {**OUTPUTS, "minItems": 1}}, "outputs"),
             strict=True,
             exclusive=EXCLUSIVE,
             labels=("code", PRIVATE),

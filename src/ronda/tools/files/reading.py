@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
-from msgspec import Raw
 
 from ronda.core.limits import RESULT_CHARS
 from ronda.core.plan import ToolSpec
@@ -15,6 +14,7 @@ from ronda.core.taint import PRIVATE
 from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import RondaError
 from ronda.tools.files.session_files import KnownFile, SessionFiles
+from ronda.tools.parameters import parameters
 from ronda.wire.file_kinds import Utf8Check
 
 if TYPE_CHECKING:
@@ -27,17 +27,14 @@ MAX_SLICE: Final = RESULT_CHARS  # characters of one call
 # The text of a document; None of a file that is none.
 ExtractText: TypeAlias = "Callable[[ToolContext, KnownFile], Awaitable[ExtractedText | None]]"
 
-_READ_PARAMETERS: Final = {
-    "type": "object",
-    "properties": {
+_READ_PARAMETERS: Final = parameters(
+    {
         "file_id": {"type": "string", "description": "The id of the file."},
         "start": {"type": "integer", "minimum": 0, "description": "The first character to read; 0 is the beginning."},
         "end": {"type": "integer", "minimum": 0, "description": "Where to stop; without it, at the end of the file."},
     },
-    "required": ["file_id"],
-    "additionalProperties": False,
-}
-_NO_PARAMETERS: Final = {"type": "object", "properties": {}, "additionalProperties": False}
+    "file_id",
+)
 
 
 class ReadFileTool:
@@ -58,7 +55,7 @@ class ReadFileTool:
         self.spec = ToolSpec(
             READ,
             f"Read text of a file by its id: the characters from `start` to `end`, at most {most} at a time.",
-            Raw(msgspec.json.encode(_READ_PARAMETERS)),
+            _READ_PARAMETERS,
             strict=True,
             repeatable=True,
             labels=labels,
@@ -120,7 +117,7 @@ class ListFilesTool:
         self.spec = ToolSpec(
             LIST,
             "List the files of this session: those that the user attached, and those that tools made.",
-            Raw(msgspec.json.encode(_NO_PARAMETERS)),
+            parameters({}),
             strict=True,
             repeatable=True,
             labels=("files", PRIVATE),

@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import msgspec
-from msgspec import Raw
-
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
 from ronda.tools.mcp.config import McpServer
 from ronda.tools.mcp.names import distinct_names
+from ronda.tools.parameters import parameters
 
 if TYPE_CHECKING:
     from ronda.tools.mcp.connection import Connection
@@ -120,11 +118,10 @@ def _prompt_spec(server: McpServer, connection: Connection, name: str) -> ToolSp
 def _reading_spec(
     server: McpServer, tool: str, name: str, about: str, members: dict[str, Any], required: str
 ) -> ToolSpec:
-    schema = {"type": "object", "properties": members, "required": [required], "additionalProperties": False}
     return ToolSpec(
         name=name,
         description=about,
-        parameters=Raw(msgspec.json.encode(schema)),
+        parameters=parameters(members, required),
         kind="mcp",
         repeatable=True,
         approval=server.approvals.of(tool, is_read_only=True),

@@ -6,7 +6,8 @@ from typing import Any
 
 from ronda.drive import ToolContext
 from ronda.tools.page.project import PageProject, read_path
-from ronda.tools.page.tool import Outcome, PageError, PageTool, object_schema, shorten
+from ronda.tools.page.tool import Outcome, PageError, PageTool, shorten
+from ronda.tools.parameters import object_schema
 
 _PARAMETERS = object_schema(
     {

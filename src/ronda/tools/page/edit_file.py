@@ -9,7 +9,8 @@ from ronda.drive import ToolContext
 from ronda.tools.function import in_thread
 from ronda.tools.page.edits import Edit, EditResult, apply_edits, read_edits, unified_diff
 from ronda.tools.page.project import PageProject, read_path
-from ronda.tools.page.tool import Outcome, PageError, PageTool, object_schema, shorten
+from ronda.tools.page.tool import Outcome, PageError, PageTool, shorten
+from ronda.tools.parameters import object_schema
 
 _COUNT = {"type": "integer", "description": "How many occurrences, from the first on [1]; -1 replaces all."}
 _OLD = {"type": "string", "description": "The text that is there, exactly as it is written."}

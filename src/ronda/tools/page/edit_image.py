@@ -17,7 +17,8 @@ from ronda.tools.page.pictures import Picture
 from ronda.tools.page.project import PageProject
 from ronda.tools.page.services import PageServices
 from ronda.tools.page.sources import find_picture
-from ronda.tools.page.tool import Outcome, PageError, PageTool, object_schema, read_texts
+from ronda.tools.page.tool import Outcome, PageError, PageTool, read_texts
+from ronda.tools.parameters import object_schema
 
 MOST: Final = 10
 AS_IT_IS: Final = "match_input_image"

@@ -16,7 +16,8 @@ from ronda.tools.page.imaging import decode_picture, encode_png
 from ronda.tools.page.pictures import Picture, read_data_url
 from ronda.tools.page.project import PageProject
 from ronda.tools.page.services import PageServices
-from ronda.tools.page.tool import Outcome, PageError, PageTool, object_schema, read_texts
+from ronda.tools.page.tool import Outcome, PageError, PageTool, read_texts
+from ronda.tools.parameters import object_schema
 
 MOST: Final = 30
 _PARAMETERS = object_schema(

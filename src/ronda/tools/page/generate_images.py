@@ -16,7 +16,8 @@ from ronda.tools.page.imaging import draw_placeholder
 from ronda.tools.page.pictures import Picture
 from ronda.tools.page.project import PageProject
 from ronda.tools.page.services import PageServices
-from ronda.tools.page.tool import Outcome, PageError, PageTool, object_schema, read_texts
+from ronda.tools.page.tool import Outcome, PageError, PageTool, read_texts
+from ronda.tools.parameters import object_schema
 
 MOST: Final = 20
 AT_A_TIME: Final = 4

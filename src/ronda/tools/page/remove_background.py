@@ -13,7 +13,8 @@ from ronda.tools.page.generate_images import PictureResult, save_picture
 from ronda.tools.page.project import PageProject
 from ronda.tools.page.services import PageServices
 from ronda.tools.page.sources import find_picture
-from ronda.tools.page.tool import Outcome, PageError, PageTool, object_schema, read_texts
+from ronda.tools.page.tool import Outcome, PageError, PageTool, read_texts
+from ronda.tools.parameters import object_schema
 
 MOST: Final = 20
 AT_A_TIME: Final = 2  # each is decoded in memory

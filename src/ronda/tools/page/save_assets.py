@@ -8,7 +8,8 @@ from ronda.core.parts import Image
 from ronda.drive import ToolContext
 from ronda.tools.page.assets import PageAssets
 from ronda.tools.page.project import PageProject
-from ronda.tools.page.tool import Outcome, PageTool, object_schema, read_texts
+from ronda.tools.page.tool import Outcome, PageTool, read_texts
+from ronda.tools.parameters import object_schema
 
 _PARAMETERS = object_schema(
     {

@@ -11,7 +11,8 @@ from ronda.tools.page.browser import DESKTOP, PHONE, Browser, BrowserFailed
 from ronda.tools.page.preview import Preview
 from ronda.tools.page.project import PageProject
 from ronda.tools.page.services import PageServices
-from ronda.tools.page.tool import Outcome, PageError, PageTool, object_schema
+from ronda.tools.page.tool import Outcome, PageError, PageTool
+from ronda.tools.parameters import object_schema
 
 _VIEWPORTS = (DESKTOP, PHONE)
 

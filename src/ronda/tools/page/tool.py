@@ -101,10 +101,6 @@ class PageTool:
         return ToolOutput(text, outcome.images, failed=not outcome.ok, usage=outcome.usage, details=details)
 
 
-def object_schema(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
-
-
 def shorten(text: str, most: int) -> str:
     return text if len(text) <= most else text[:most] + "..."
 

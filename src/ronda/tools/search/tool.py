@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from ronda.core.plan import ToolSpec
 from ronda.core.taint import UNTRUSTED
 from ronda.drive import Tool, ToolContext, ToolOutput
 from ronda.tools.fetch.fetcher import FetchFailed
+from ronda.tools.parameters import parameters
 from ronda.tools.search.backend import SearchFailed
 from ronda.tools.search.history import SearchHistory
 from ronda.tools.search.rank import cut
@@ -70,25 +71,40 @@ class _ShownResult(Struct):
     content: str
 
 
-class SearchTool:
+class _WebTool:
     def __init__(
         self, searcher: Searcher, options: SearchOptions, histories: Histories, before: Sequence[Source] = ()
     ) -> None:
-        text = options.search_description or _SEARCH_TEXT
-        if options.location is not None and (place := str(options.location)):
-            text += f" The user is in: {place}."
-        self.spec = _spec(
-            SEARCH, text, "query", "What to search for: a few words, as one would type them into a search engine."
-        )
+        self.spec = self._describe(options)
         self._searcher = searcher
         self._options = options
         self._histories = histories
         self._before = before
 
+    def _describe(self, options: SearchOptions) -> ToolSpec:
+        raise NotImplementedError
+
+    def _history(self, run: str) -> SearchHistory:
+        histories = self._histories
+        if run not in histories:
+            while len(histories) >= MAX_RUNS:
+                del histories[next(iter(histories))]
+            histories[run] = SearchHistory(before=self._before)
+        return histories[run]
+
+
+class SearchTool(_WebTool):
+    def _describe(self, options: SearchOptions) -> ToolSpec:
+        text = options.search_description or _SEARCH_TEXT
+        if options.location is not None and (place := str(options.location)):
+            text += f" The user is in: {place}."
+        meaning = "What to search for: a few words, as one would type them into a search engine."
+        return _spec(SEARCH, text, "query", meaning)
+
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         query = str(arguments.get("query", ""))
         about = {"action": "search", "query": query}
-        history = _history(self._histories, context.run, self._before)
+        history = self._history(context.run)
         if not history.may_use("search", self._options.max_uses):
             return _failure({"error": "there are no searches left for this request"}, "max_uses_exceeded", about)
         try:
@@ -105,23 +121,17 @@ class SearchTool:
         return ToolOutput(content, details=_details(about, domains, sources))
 
 
-class ExtractTool:
-    def __init__(
-        self, searcher: Searcher, options: SearchOptions, histories: Histories, before: Sequence[Source] = ()
-    ) -> None:
+class ExtractTool(_WebTool):
+    def _describe(self, options: SearchOptions) -> ToolSpec:
         text = options.extract_description or _EXTRACT_TEXT
         if options.extract_description is None and options.page_citations != "none":
             text += f" {_CITE}"
-        self.spec = _spec(EXTRACT, text, "url", "The address of the page: http or https.")
-        self._searcher = searcher
-        self._options = options
-        self._histories = histories
-        self._before = before
+        return _spec(EXTRACT, text, "url", "The address of the page: http or https.")
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         url = str(arguments.get("url", ""))
         about = {"action": "open_page", "url": url}
-        history = _history(self._histories, context.run, self._before)
+        history = self._history(context.run)
         if not history.may_use("open_page", self._options.max_uses):
             return _failure({"error": "there are no pages left to read for this request"}, "max_uses_exceeded", about)
         try:
@@ -138,25 +148,11 @@ class ExtractTool:
         return ToolOutput(content, details=_details(about, domains, [source]))
 
 
-def _history(histories: Histories, run: str, before: Sequence[Source]) -> SearchHistory:
-    if run not in histories:
-        while len(histories) >= MAX_RUNS:
-            del histories[next(iter(histories))]
-        histories[run] = SearchHistory(before=before)
-    return histories[run]
-
-
 def _spec(name: str, description: str, argument: str, meaning: str) -> ToolSpec:
-    parameters = {
-        "type": "object",
-        "properties": {argument: {"type": "string", "description": meaning}},
-        "required": [argument],
-        "additionalProperties": False,
-    }
     return ToolSpec(
         name,
         description,
-        Raw(msgspec.json.encode(parameters)),
+        parameters({argument: {"type": "string", "description": meaning}}, argument),
         strict=True,
         kind="builtin",
         repeatable=True,
