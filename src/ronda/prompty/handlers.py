@@ -6,7 +6,6 @@ is not there fills in nothing.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -24,7 +23,7 @@ from ronda.prompty.model import Tool as AnyDeclared
 from ronda.prompty.registry import Handler, KindHandler
 from ronda.prompty.tool_specs import without_nulls
 from ronda.tools.callback import CallbackTool
-from ronda.tools.function import FunctionTool, in_thread, to_output
+from ronda.tools.function import FunctionTool, around, call_either, to_output
 from ronda.wire.openai_chat import API as CHAT
 from ronda.wire.openai_responses import API as RESPONSES
 
@@ -68,12 +67,8 @@ class KindTool:
         declared = self._declared
         if isinstance(declared, Declared):
             arguments = without_nulls(declared, arguments)
-        given = {**arguments, **self._values}
-        call = functools.partial(self._handler, declared, given, self._agent, dict(self._inputs))
-        value = call() if inspect.iscoroutinefunction(self._handler) else await in_thread(call)
-        if inspect.isawaitable(value):
-            value = await value
-        return to_output(value)
+        values = {**arguments, **self._values}
+        return to_output(await call_either(self._handler, declared, values, self._agent, dict(self._inputs)))
 
 
 class MissingTool:
@@ -110,7 +105,7 @@ def handler_tool(name: str, handler: Handler, parameters: Collection[str], bound
     parameter for all of them, as the specification writes handlers, gets them together.
     """
     if isinstance(handler, FunctionTool):
-        return _around(handler, name, bound)
+        return _around(handler, bound)
     if hasattr(handler, "spec") and hasattr(handler, "run"):
         return handler
     if not callable(handler):
@@ -123,20 +118,9 @@ def handler_tool(name: str, handler: Handler, parameters: Collection[str], bound
         return CallbackTool(ToolSpec(name), handler)
 
 
-def _around(tool: FunctionTool, name: str, bound: Collection[str]) -> FunctionTool:
+def _around(tool: FunctionTool, bound: Collection[str]) -> FunctionTool:
     more = _identity(tool.function, [one for one in bound if one not in tool.bindings])
-    if not more:
-        return tool
-    spec = tool.spec
-    return FunctionTool(
-        tool.function,
-        name=name,
-        repeatable=spec.repeatable,
-        exclusive=spec.exclusive,
-        timeout=spec.timeout,
-        bindings={**tool.bindings, **more},
-        approval=spec.approval,
-    )
+    return around(tool, tool.function, {**tool.bindings, **more}) if more else tool
 
 
 def _identity(function: Callable[..., Any], bound: Collection[str]) -> dict[str, str]:
@@ -162,10 +146,7 @@ def _takes_all(handler: Callable[..., Any], names: Collection[str]) -> bool:
 
 
 def _with_all(handler: Callable[..., Any]) -> Callable[..., Any]:
-    if inspect.iscoroutinefunction(handler):
+    async def call(name: str, arguments: dict[str, Any]) -> Any:
+        return await call_either(handler, arguments)
 
-        async def wait_for(name: str, arguments: dict[str, Any]) -> Any:
-            return await handler(arguments)
-
-        return wait_for
-    return lambda name, arguments: handler(arguments)
+    return call

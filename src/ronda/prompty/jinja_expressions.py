@@ -37,27 +37,28 @@ class Scope:
 
     def blame(self, name: str, origins: tuple[str, ...]) -> None:
         """The value of this name was changed in place, by these."""
-        scope: Scope | None = self
+        scope = self._home(name)
         while scope is not None:
-            if name in scope._values:
-                scope._origins[name] = tuple(dict.fromkeys([*scope._origins[name], *origins]))
-            scope = scope._outer
+            scope._origins[name] = tuple(dict.fromkeys([*scope._origins[name], *origins]))
+            scope = None if scope._outer is None else scope._outer._home(name)
 
     def get(self, name: str) -> Any:
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope._values:
-                return scope._values[name]
-            scope = scope._outer
-        return None if name == "null" else UNDEFINED  # Jinja2 reads the subset's null as a name
+        home = self._home(name)
+        if home is None:
+            return None if name == "null" else UNDEFINED  # Jinja2 reads the subset's null as a name
+        return home._values[name]
 
     def origins(self, name: str) -> tuple[str, ...]:
+        home = self._home(name)
+        if home is None:
+            return () if name == "null" else (name,)  # an input that is not given
+        return home._origins[name]
+
+    def _home(self, name: str) -> Scope | None:
         scope: Scope | None = self
-        while scope is not None:
-            if name in scope._values:
-                return scope._origins[name]
+        while scope is not None and name not in scope._values:
             scope = scope._outer
-        return () if name == "null" else (name,)  # an input that is not given
+        return scope
 
 
 class Function:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
-from ronda.tools.function import in_thread, to_output
+from ronda.tools.function import call_either, to_output
 
 
 class CallbackTool:
@@ -22,13 +21,8 @@ class CallbackTool:
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         if self._takes_name:
-            call = functools.partial(self._function, self.spec.name, arguments)
-        else:
-            call = functools.partial(self._function, **arguments)
-        value = call() if inspect.iscoroutinefunction(self._function) else await in_thread(call)
-        if inspect.isawaitable(value):
-            value = await value
-        return to_output(value)
+            return to_output(await call_either(self._function, self.spec.name, arguments))
+        return to_output(await call_either(self._function, **arguments))
 
 
 def _takes_name(function: Callable[..., Any]) -> bool:

@@ -113,8 +113,8 @@ class FunctionTool:
         return to_output(value)
 
 
-def around(tool: FunctionTool, function: Callable[..., Any]) -> FunctionTool:
-    """The same tool around another function: what it says of itself stays."""
+def around(tool: FunctionTool, function: Callable[..., Any], bindings: Mapping[str, str] | None = None) -> FunctionTool:
+    """The same tool around another function, or with other bindings: what it says of itself stays."""
     spec = tool.spec
     made = FunctionTool(
         function,
@@ -124,7 +124,7 @@ def around(tool: FunctionTool, function: Callable[..., Any]) -> FunctionTool:
         exclusive=spec.exclusive,
         timeout=spec.timeout,
         strict=spec.strict,
-        bindings=tool.bindings,
+        bindings=tool.bindings if bindings is None else bindings,
         kind=spec.kind,
         approval=spec.approval,
         preview=spec.preview,
@@ -241,6 +241,13 @@ async def in_thread(function: Callable[[], Any]) -> Any:
 
     threading.Thread(target=work, name="ronda-tool", daemon=True).start()
     return await done
+
+
+async def call_either(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What a function gives, plain or async: a plain one runs in a thread, and may give something to await, too."""
+    call = functools.partial(function, *args, **kwargs)
+    value = call() if inspect.iscoroutinefunction(function) else await in_thread(call)
+    return await value if inspect.isawaitable(value) else value
 
 
 async def _last_of(pieces: AsyncGenerator[Any, None], context: ToolContext) -> Any:

@@ -209,13 +209,13 @@ class _Nothing:
     __slots__ = ()
 
     def __enter__(self) -> Emit:
-        return _ignore
+        return ignore
 
     def __exit__(self, *about: object) -> None:
         return
 
 
-def _ignore(key: str, value: Any) -> None:
+def ignore(key: str, value: Any) -> None:
     return
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from ronda.trace.spans import Emit, Span
+from ronda.trace.spans import Emit, Span, ignore
 
 
 @contextmanager
@@ -15,7 +14,7 @@ def console(span: Span) -> Iterator[Emit]:
     """A backend: `Tracer.add("console", console)`."""
     _line(f"▶ {span}")
     try:
-        yield _ignore
+        yield ignore
     finally:
         ended = span.began if span.ended is None else span.ended
         _line(f"◀ {span} ({round((ended - span.began) * 1000)}ms)")
@@ -24,7 +23,3 @@ def console(span: Span) -> Iterator[Emit]:
 def _line(text: str) -> None:
     sys.stderr.write(f"[prompty] {text}\n".encode(errors="replace").decode())
     sys.stderr.flush()
-
-
-def _ignore(key: str, value: Any) -> None:
-    return

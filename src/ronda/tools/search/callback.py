@@ -5,14 +5,12 @@ Its addresses are its own business: they may be paths of files, and nothing is f
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from ronda.tools.function import in_thread
+from ronda.tools.function import call_either
 from ronda.tools.search.backend import Query, Result, SearchFailed
 
 
@@ -23,11 +21,8 @@ class CallbackBackend:
         self._function = function
 
     async def search(self, query: Query) -> list[Result]:
-        call = functools.partial(self._function, query.text)
         try:
-            value = call() if inspect.iscoroutinefunction(self._function) else await in_thread(call)
-            if inspect.isawaitable(value):
-                value = await value
+            value = await call_either(self._function, query.text)
         except Exception as error:  # the program's own function: whatever it raises is news for the model
             raise SearchFailed(f"the search failed: {type(error).__name__}: {error}") from error
         try:
