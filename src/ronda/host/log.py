@@ -45,7 +45,7 @@ PULL_BYTES: Final = 64 * 1024  # what a follower is given at a time
 ROOM_BYTES: Final = 1024 * 1024  # how far behind the fastest follower may be before a model is held back
 KEPT_BYTES: Final = 64 * 1024 * 1024  # of the previews of all logs together
 KEPT_SECONDS: Final = 3600.0  # after a run's end
-KEPT_RUNS: Final = 200  # that are over and did not outlive their connections: nobody comes back to them
+KEPT_RUNS: Final = 32  # that are over and did not outlive their connections: somebody may have lost the last words
 
 
 _text_of: Final = attrgetter("text")

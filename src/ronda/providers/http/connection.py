@@ -10,7 +10,9 @@ half as much again on a stream.
 from __future__ import annotations
 
 import asyncio
-from typing import Final, cast
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import Final, TypeAlias, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
@@ -20,13 +22,15 @@ _MANY: Final = 256 * 1024  # bytes that may wait to be read before the server is
 _LONGEST_HEAD: Final = 256 * 1024  # bytes, hints before it included
 _LARGE: Final = 64 * 1024  # a request that is not out in one go
 
+Take: TypeAlias = Callable[[bytes], bool]  # False: no more for now
+
 
 class ConnectionBroken(Exception):
     """What came is no answer, or its end is missing."""
 
 
 class Connection(asyncio.BufferedProtocol):
-    """`ask`, then `head`, then `some` until it is empty. One request at a time."""
+    """`ask`, then `head`, then `some` until it is empty, or `pour`. One request at a time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, buffer: memoryview) -> None:
         self._loop = loop
@@ -44,6 +48,8 @@ class Connection(asyncio.BufferedProtocol):
             lenient_spaces_after_chunk_size=True,
         )
         self._waiter: asyncio.Future[None] | None = None
+        self._take: Take | None = None  # who is given what arrives, at once …
+        self._context: Context  # … and where
         self._watch: asyncio.TimerHandle | None = None
         self._deadline = 0.0
         self._timeout = 0.0
@@ -114,6 +120,26 @@ class Connection(asyncio.BufferedProtocol):
             if self.complete:
                 return b""
             await self._more()
+        return self._taken()
+
+    async def pour(self, take: Take) -> bool:
+        """Give `take`, which must not raise, everything that arrives, where it arrives: of a stream that would be a task to be
+        woken for every piece. Returns at the end (True), or when `take` wants no more for now (False)."""
+        self._context = copy_context()  # of this task, for those whom `take` tells
+        while True:
+            if self._pieces and not take(self._taken()):
+                return False
+            if self.complete:
+                return True
+            self._take = take
+            try:
+                await self._more()
+                if self._take is None:
+                    return False
+            finally:
+                self._take = None
+
+    def _taken(self) -> bytes:
         pieces = self._pieces
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
@@ -208,6 +234,11 @@ class Connection(asyncio.BufferedProtocol):
                 self._break(ConnectionBroken(f"what it sent is not HTTP: {error}"))
                 return
             self.abort()
+        if self._take is not None and not self.closed:
+            if self._pieces and not self._context.run(self._take, self._taken()):
+                self._take = None
+            elif not self.complete:
+                return  # nobody has to wake up for it
         self._waiting += nbytes
         if self._waiting > _MANY and self._pieces and not (self._paused or self.closed):
             self._paused = True

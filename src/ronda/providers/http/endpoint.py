@@ -10,7 +10,7 @@ from __future__ import annotations
 import email.utils
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, AnyStr, Final, Protocol
 from urllib.parse import parse_qsl
 
@@ -21,7 +21,7 @@ from ronda.drive import Show
 from ronda.errors import UpstreamBroken, UpstreamError, UpstreamUnreachable
 from ronda.providers.http.address import Address, without_secrets
 from ronda.providers.http.coding import Inflater, TooLarge, Unreadable, inflater
-from ronda.providers.http.connection import Connection, ConnectionBroken
+from ronda.providers.http.connection import Connection, ConnectionBroken, Take
 from ronda.providers.http.pool import Pool, open_pool, pool_here
 from ronda.wire.json import in_one_line
 
@@ -84,6 +84,9 @@ def without_keys(text: AnyStr, secrets: tuple[str, ...]) -> AnyStr:
         elif isinstance(text, str):
             text = text.replace(secret, "[the key]")
     return text
+
+
+_BROKEN: Final = (ConnectionBroken, OSError, zlib.error, TooLarge)  # what ends an answer before its end
 
 
 class Http:
@@ -252,33 +255,23 @@ class Answer:
             data = await self._connection.some()
             if self._inflate is not None:
                 data = await self._inflated(self._inflate, data)
-        except (ConnectionBroken, OSError, zlib.error) as error:
-            what = "fell silent" if isinstance(error, TimeoutError) else "broke off"
-            detail = str(error) or type(error).__name__
-            raise UpstreamBroken(
-                f"the answer of {self._address.origin} {what}: {detail}", retryable=True, connection=True
-            ) from error
-        except TooLarge:
-            raise self._too_large() from None
-        self._size += len(data)
-        if self._size > self._max_bytes:
-            raise self._too_large()
+        except _BROKEN as error:
+            raise self._broken_off(error) from error
+        self._count(data)
         return data
 
     async def stream_into(self, reader: StreamReader, show: Show, room: Wait | None) -> None:
         """Read to the end, one batch of previews per socket read; but not while whoever watches is far behind."""
-        data = await self._first()
-        while data:
-            if (previews := reader.feed(data)) and show(previews) is False and room is not None:
-                await room()
-            data = b"" if reader.broken else await self.next()
-        if previews := reader.close():
-            show(previews)
+
+        def pass_on(previews: list[Preview]) -> bool:
+            return not previews or show(previews) is not False
+
+        await self._stream_into(reader, pass_on, room, await self._first())
 
     async def stream_many_into(self, reader: ManyReader, shows: Sequence[Show], room: Wait | None) -> None:
         """The same for several choices, each shown to its own."""
 
-        def show(previews: list[Preview]) -> bool:
+        def pass_on(previews: list[Preview]) -> bool:
             there_is_room = True
             for one, batch in zip(shows, (previews, *reader.take_aside()), strict=True):
                 if batch and one(batch) is False:
@@ -286,10 +279,54 @@ class Answer:
             return there_is_room
 
         self._connection.expect(self._timeouts.silence)
-        while not reader.broken and (data := await self.next()):
-            if not show(reader.feed(data)) and room is not None:
-                await room()
-        show(reader.close())
+        await self._stream_into(reader, pass_on, room, await self.next())
+
+    async def _stream_into(
+        self, reader: StreamReader, pass_on: Callable[[list[Preview]], bool], room: Wait | None, data: bytes
+    ) -> None:
+        """`data` is how it begins."""
+        failure: BaseException | None = None
+
+        def take(data: bytes) -> bool:
+            nonlocal failure
+            try:
+                if self._inflate is not None:
+                    data = self._inflate.feed(data)
+                self._count(data)
+                return pass_on(reader.feed(data)) and not reader.broken
+            except BaseException as error:  # for whoever waits for the end of the stream
+                failure = self._broken_off(error) if isinstance(error, (zlib.error, TooLarge)) else error
+                return False
+
+        if data and not pass_on(reader.feed(data)) and room is not None:
+            await room()
+        try:
+            while data and not reader.broken and not await self._pour(take):
+                if failure is not None:
+                    raise failure
+                if room is not None and not reader.broken:
+                    await room()
+        finally:
+            del failure, take  # what is raised knows this frame: it must not be known by it
+        pass_on(reader.close())
+
+    async def _pour(self, take: Take) -> bool:
+        try:
+            return await self._connection.pour(take)
+        except _BROKEN as error:
+            raise self._broken_off(error) from error
+
+    def _count(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size > self._max_bytes:
+            raise self._too_large()
+
+    def _broken_off(self, error: BaseException) -> UpstreamBroken:
+        if isinstance(error, TooLarge):
+            return self._too_large()
+        what = "fell silent" if isinstance(error, TimeoutError) else "broke off"
+        detail = str(error) or type(error).__name__
+        return UpstreamBroken(f"the answer of {self._address.origin} {what}: {detail}", retryable=True, connection=True)
 
     async def _first(self) -> bytes:
         """What a stream begins with. JSON by the name of a stream, an error mostly, is one frame of it."""
