@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, assert_never
 from starlette.types import ASGIApp
 
 from ronda.core.containers import StoredContainer
+from ronda.core.files import StoredFile
 from ronda.errors import BadRequest, NotFound
 from ronda.files.file_store import FileFacts
 from ronda.sandbox.policy import AllowedHosts, FullNetwork, Loopback, Network, NoNetwork
-from ronda.server.api.files import FileContent, content_type_of, receive_file
+from ronda.server.api.files import receive_file, send_file
 from ronda.server.http.incoming import Incoming, Json, NoContent
 from ronda.wire.container_objects import (
     container_object,
@@ -19,7 +20,6 @@ from ronda.wire.container_objects import (
     read_file_id,
     read_new,
 )
-from ronda.wire.file_kinds import OCTETS
 from ronda.wire.json import encode
 from ronda.wire.pages import page_of_objects
 
@@ -105,24 +105,20 @@ async def list_files(server: Server, incoming: Incoming) -> ASGIApp:
     return Json(encode(page_of_objects(files, incoming.query, 100, "a file")))
 
 
-async def get_file(server: Server, incoming: Incoming) -> ASGIApp:
+async def _file(server: Server, incoming: Incoming) -> StoredFile:
     places = incoming.places
     session = (await server.containers.find(incoming.owner, places["id"])).session
-    file = await server.containers.file(incoming.owner, session, places["file_id"])
-    return Json(encode(file_object(file, places["id"])))
+    return await server.containers.file(incoming.owner, session, places["file_id"])
+
+
+async def get_file(server: Server, incoming: Incoming) -> ASGIApp:
+    return Json(encode(file_object(await _file(server, incoming), incoming.places["id"])))
 
 
 async def delete_file(server: Server, incoming: Incoming) -> ASGIApp:
-    places = incoming.places
-    session = (await server.containers.find(incoming.owner, places["id"])).session
-    await server.containers.file(incoming.owner, session, places["file_id"])
-    await server.files.delete(incoming.owner, places["file_id"])
+    await server.files.delete(incoming.owner, (await _file(server, incoming)).id)
     return NoContent()
 
 
 async def file_content(server: Server, incoming: Incoming) -> ASGIApp:
-    places = incoming.places
-    session = (await server.containers.find(incoming.owner, places["id"])).session
-    file = await server.containers.file(incoming.owner, session, places["file_id"])
-    wants_octets = (incoming.header(b"accept") or "").strip().lower() == OCTETS
-    return FileContent(server.files, file, OCTETS if wants_octets else content_type_of(file))
+    return send_file(server, incoming, await _file(server, incoming))

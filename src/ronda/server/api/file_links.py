@@ -17,9 +17,8 @@ from msgspec import Struct
 from starlette.types import ASGIApp
 
 from ronda.errors import BadRequest, NotFound
-from ronda.server.api.files import FileContent, content_type_of
+from ronda.server.api.files import send_file
 from ronda.server.http.incoming import Incoming, Json
-from ronda.wire.file_kinds import OCTETS
 from ronda.wire.json import encode
 
 if TYPE_CHECKING:
@@ -59,9 +58,7 @@ async def content(server: Server, incoming: Incoming) -> ASGIApp:
     link = msgspec.msgpack.decode(written, type=_Link)
     if link.until <= time.time():
         raise _no_link()
-    file = await server.files.find(link.owner, link.id)
-    wants_octets = (incoming.header(b"accept") or "").strip().lower() == OCTETS
-    return FileContent(server.files, file, OCTETS if wants_octets else content_type_of(file))
+    return send_file(server, incoming, await server.files.find(link.owner, link.id))
 
 
 def _no_link() -> NotFound:

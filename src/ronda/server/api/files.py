@@ -93,13 +93,16 @@ async def content(server: Server, incoming: Incoming, shape: FileShape) -> ASGIA
     id = incoming.places["id"]
     if is_placeholder(id):
         raise NotProduced(f"File '{id}' was not produced: there is no content", code="not_produced")
-    file = await server.files.find(incoming.owner, id)
+    return send_file(server, incoming, await server.files.find(incoming.owner, id))
+
+
+def send_file(server: Server, incoming: Incoming, file: StoredFile) -> ASGIApp:
     # Mistral's client takes nothing else, and says so.
     wants_octets = (incoming.header(b"accept") or "").strip().lower() == OCTETS
-    return FileContent(server.files, file, OCTETS if wants_octets else content_type_of(file))
+    return FileContent(server.files, file, OCTETS if wants_octets else _content_type(file))
 
 
-def content_type_of(file: StoredFile) -> str:
+def _content_type(file: StoredFile) -> str:
     known = file.mime_type if file.mime_type.isascii() and file.mime_type.isprintable() else OCTETS
     return f"{known}; charset=utf-8" if file.is_text and known.startswith("text/") else known
 
