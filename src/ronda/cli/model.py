@@ -32,13 +32,13 @@ def check_file_model(prompty: Prompty, env: Mapping[str, str] | None) -> None:
     names = key_names(upstream.kind) if upstream.provider is None else None
     if names is None or upstream.grant is not None or upstream.key is not None:
         return
-    held = next((name for name in names if (env or {}).get(name)), None)
+    variable = next((name for name in names if (env or {}).get(name)), None)
     try:
         check_model(upstream.spec, upstream.base_url)
     except BadConfig:
-        if held is None:
+        if variable is None:
             raise
         raise BadConfig(
-            f"{upstream.spec} needs a key: the .env file has {held}, but is read for references of the file alone; "
-            f"write `connection: {{kind: key, apiKey: '${{env:{held}}}'}}` below its model, or set the variable"
+            f"{upstream.spec} needs a key: the .env file has {variable}, but is read for references of the file alone; "
+            f"write `connection: {{kind: key, apiKey: '${{env:{variable}}}'}}` below its model, or set the variable"
         ) from None

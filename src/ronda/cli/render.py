@@ -25,8 +25,8 @@ def render(arguments: argparse.Namespace) -> int:
 
 
 def _message_text(message: Message) -> str:
-    told = ", ".join(f"{name}={msgspec.json.encode(value).decode()}" for name, value in message.metadata.items())
-    head = f"{message.role}[{told}]:" if told else f"{message.role}:"
+    metadata = ", ".join(f"{name}={msgspec.json.encode(value).decode()}" for name, value in message.metadata.items())
+    head = f"{message.role}[{metadata}]:" if metadata else f"{message.role}:"
     return "\n".join([head, *[_part(part) for part in message.content]])
 
 
@@ -34,5 +34,5 @@ def _part(part: Part) -> str:
     if part.kind == "text":
         return part.value
     value = part.value or part.id or ""
-    told = value if len(value) <= SHOWN else f"{value[:SHOWN]}… ({len(value)} characters)"
-    return f"[{part.kind} {told}]"
+    text = value if len(value) <= SHOWN else f"{value[:SHOWN]}… ({len(value)} characters)"
+    return f"[{part.kind} {text}]"

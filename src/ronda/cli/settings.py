@@ -146,5 +146,5 @@ def _secret(value: str, what: str) -> str:
 
 def _plainly(error: msgspec.ValidationError) -> str:
     """Without the marks of whoever reads: "Expected `int`, got `str` - at `$.port`" → "port: Expected int, got str"."""
-    said, _, place = str(error).replace("`", "").partition(" - at $.")
-    return f"{place}: {said}" if re.fullmatch(r"[\w.\[\]…]+", place) else said
+    reason, _, place = str(error).replace("`", "").partition(" - at $.")
+    return f"{place}: {reason}" if re.fullmatch(r"[\w.\[\]…]+", place) else reason

@@ -74,12 +74,12 @@ class Storage(NamedTuple):
 
 
 @asynccontextmanager
-async def open_storage(arguments: argparse.Namespace, kept: str | None = None) -> AsyncIterator[Storage]:
-    """`kept` says what the command is about, if ':memory:', which keeps nothing, makes no sense for it."""
+async def open_storage(arguments: argparse.Namespace, subject: str | None = None) -> AsyncIterator[Storage]:
+    """`subject` says what the command is about, if ':memory:', which keeps nothing, makes no sense for it."""
     config = ServerConfig(data_dir=arguments.data_dir, database=database_of(arguments))
     folder, shared = data_folder(config), open_shared(config)
-    if kept is not None and folder is None and shared is None:
-        raise BadConfig(f"{kept} are kept in a folder, and ':memory:' keeps nothing; choose one with --data-dir")
+    if subject is not None and folder is None and shared is None:
+        raise BadConfig(f"{subject} are kept in a folder, and ':memory:' keeps nothing; choose one with --data-dir")
     catalog = open_catalog(folder, shared)
     try:
         yield Storage(catalog, time.time if shared is None else shared.presence.clock, folder, shared)

@@ -74,7 +74,7 @@ class Workers:
     def __init__(self, count: int, listeners: Sequence[socket.socket]) -> None:
         self._listeners = [listener.fileno() for listener in listeners]
         self._numbers = range(count)
-        self._lifeline, self._held = os.pipe()
+        self._lifeline, self._lifeline_end = os.pipe()
         self._processes: dict[int, tuple[int, subprocess.Popen[bytes], float]] = {}  # by process id
         self._received: signal.Signals | None = None
 
@@ -110,11 +110,11 @@ class Workers:
         return code
 
     def _start(self, number: int) -> None:
-        told = f"{number}:{','.join(map(str, self._listeners))}:{self._lifeline}"
+        worker = f"{number}:{','.join(map(str, self._listeners))}:{self._lifeline}"
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "ronda", *sys.argv[1:]],
             pass_fds=(*self._listeners, self._lifeline),
-            env={**os.environ, _WORKER: told},
+            env={**os.environ, _WORKER: worker},
         )
         self._processes[process.pid] = (number, process, time.monotonic())
         if self._received is not None:  # while it was being started

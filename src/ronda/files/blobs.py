@@ -166,21 +166,21 @@ class _NewFile:
 
 class MemoryBlobs:
     def __init__(self) -> None:
-        self.kept: dict[str, bytes] = {}
+        self.contents: dict[str, bytes] = {}
 
     def begin(self) -> NewBlob:
         return _NewBytes(self)
 
     def open(self, hash: str) -> BinaryIO:
-        if hash not in self.kept:
+        if hash not in self.contents:
             raise FileNotFoundError(errno.ENOENT, hash)
-        return BytesIO(self.kept[hash])
+        return BytesIO(self.contents[hash])
 
     def drop(self, hash: str) -> None:
-        self.kept.pop(hash, None)
+        self.contents.pop(hash, None)
 
     def hashes(self) -> list[str]:
-        return list(self.kept)
+        return list(self.contents)
 
     def sweep(self) -> None:
         pass
@@ -206,7 +206,7 @@ class _NewBytes:
         return self._hash, is_text
 
     def place(self) -> None:
-        self._blobs.kept[self._hash] = b"".join(self._pieces)
+        self._blobs.contents[self._hash] = b"".join(self._pieces)
 
     def discard(self) -> None:
         self._pieces = []

@@ -70,8 +70,8 @@ class SkillStore:
 
     async def content(self, owner: str, version: SkillVersion) -> bytes:
         """The version's folder, as a zip."""
-        kept = _keeper(owner)
-        return await self._files.read(await self._files.find(kept, version.id))
+        keeper = _keeper(owner)
+        return await self._files.read(await self._files.find(keeper, version.id))
 
     async def keep_inline(self, owner: str, folder: SkillFolder) -> str:
         """Keeps a skill that came with a request for as long as its session may last; by what name `files_of` finds it."""

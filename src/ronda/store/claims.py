@@ -39,16 +39,16 @@ def hash_claim(owner: str, name: str) -> str:
 
 class MemoryClaims:
     def __init__(self) -> None:
-        self._held: set[tuple[str, str]] = set()
+        self._claims: set[tuple[str, str]] = set()
 
     async def claim(self, owner: str, name: str) -> bool:
-        if (owner, name) in self._held:
+        if (owner, name) in self._claims:
             return False
-        self._held.add((owner, name))
+        self._claims.add((owner, name))
         return True
 
     def release(self, owner: str, name: str) -> None:
-        self._held.discard((owner, name))
+        self._claims.discard((owner, name))
 
 
 class FileClaims:
@@ -56,10 +56,10 @@ class FileClaims:
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
-        self._held: dict[tuple[str, str], int] = {}
+        self._claims: dict[tuple[str, str], int] = {}
 
     async def claim(self, owner: str, name: str) -> bool:
-        if (owner, name) in self._held:
+        if (owner, name) in self._claims:
             return False
         try:
             file = self._lock(self._path(owner, name))
@@ -67,11 +67,11 @@ class FileClaims:
             raise StoreError(str(self._folder), f"no lock file can be made in it: {error.strerror}") from error
         if file is None:
             return False
-        self._held[owner, name] = file
+        self._claims[owner, name] = file
         return True
 
     def release(self, owner: str, name: str) -> None:
-        file = self._held.pop((owner, name), None)
+        file = self._claims.pop((owner, name), None)
         if file is not None:
             # Before the lock goes: whoever opened the file meanwhile sees that it is not there any more, and makes another.
             with suppress(OSError):
@@ -79,7 +79,7 @@ class FileClaims:
             os.close(file)
 
     def close(self) -> None:
-        for owner, name in list(self._held):
+        for owner, name in list(self._claims):
             self.release(owner, name)
 
     def _path(self, owner: str, name: str) -> Path:

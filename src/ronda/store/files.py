@@ -35,10 +35,10 @@ class FileQuota(Struct, frozen=True):
 
 class QuotaExceeded(TooLarge):
     def __init__(self, quota: FileQuota, files: int, size: int) -> None:
-        kept = f"you keep {files} files of {size} bytes together"
+        usage = f"you keep {files} files of {size} bytes together"
         allowed = f"{quota.files} files and {quota.size} bytes are allowed"
         super().__init__(
-            f"there is no room for this file: {kept}, and {allowed}; delete some", code="storage_limit_exceeded"
+            f"there is no room for this file: {usage}, and {allowed}; delete some", code="storage_limit_exceeded"
         )
 
 
@@ -49,8 +49,8 @@ class Files(TableStore):
         """`place` is called once nothing stands in the way. Raises QuotaExceeded, or WriteConflict for an id that is taken."""
 
         def add(db: Sql) -> None:
-            kept = f"SELECT count(*), CAST(coalesce(sum(size), 0) AS BIGINT) FROM file WHERE owner = ? AND {_THERE}"
-            files, size = db.execute(kept, (owner, now)).fetchone()
+            question = f"SELECT count(*), CAST(coalesce(sum(size), 0) AS BIGINT) FROM file WHERE owner = ? AND {_THERE}"
+            files, size = db.execute(question, (owner, now)).fetchone()
             if files + 1 > quota.files or size + file.size > quota.size:
                 raise QuotaExceeded(quota, files, size)
             row = (

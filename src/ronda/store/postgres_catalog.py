@@ -52,14 +52,14 @@ class PostgresClaims:
     def __init__(self, database: Database, presence: PostgresPresence) -> None:
         self._database = database
         self._presence = presence
-        self._held: set[str] = set()
+        self._hashes: set[str] = set()
         self._releases: dict[str, asyncio.Task[None]] = {}
 
     async def claim(self, owner: str, name: str) -> bool:
         hash = hash_claim(owner, name)
         if (release := self._releases.get(hash)) is not None:
             await asyncio.wait([release])
-        if hash in self._held:
+        if hash in self._hashes:
             return False
         values = {"hash": hash, "me": self._presence.id}
 
@@ -68,19 +68,19 @@ class PostgresClaims:
                 WHERE claim.process = excluded.process OR NOT {ALIVE.format(id="claim.process")}"""
             return db.execute(statement, values).rowcount > 0
 
-        self._held.add(hash)  # before it is waited for: two of this process must not both have it
+        self._hashes.add(hash)  # before it is waited for: two of this process must not both have it
         is_ours = False
         try:
             is_ours = await self._database.write(claim, may_be_lost=True)
         finally:
             if not is_ours:
-                self._held.discard(hash)
+                self._hashes.discard(hash)
         return is_ours
 
     def release(self, owner: str, name: str) -> None:
         hash = hash_claim(owner, name)
-        if hash in self._held:
-            self._held.discard(hash)
+        if hash in self._hashes:
+            self._hashes.discard(hash)
             self._releases[hash] = asyncio.get_running_loop().create_task(self._release(hash))
 
     async def _release(self, hash: str) -> None:
@@ -97,6 +97,6 @@ class PostgresClaims:
     async def close(self) -> None:
         if self._releases:
             await asyncio.wait(self._releases.values())
-        self._held.clear()
+        self._hashes.clear()
         statement = "DELETE FROM claim WHERE process = ?"
         await self._database.write(lambda db: db.execute(statement, (self._presence.id,)))

@@ -121,5 +121,5 @@ def about_ids(ids: Mapping[str, str]) -> dict[str, Raw]:
 
 def caller_ids(start: RunStarted) -> dict[str, str]:
     """The model's ids of calls in a run's input → what its caller calls them."""
-    kept = start.about.get(_ABOUT)
-    return {} if kept is None else msgspec.json.decode(kept, type=dict[str, str])
+    raw = start.about.get(_ABOUT)
+    return {} if raw is None else msgspec.json.decode(raw, type=dict[str, str])

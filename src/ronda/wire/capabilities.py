@@ -154,8 +154,8 @@ _NOTHING: Final = (b"false", b"[]")
 
 def read_needs(fields: Mapping[str, Raw]) -> tuple[Need, ...]:
     """What these fields ask for; one that says false, or nothing, does not."""
-    asked = [name for name in FIELDS if name in fields and bytes(fields[name]) not in _NOTHING]
-    return tuple([_need(name, fields[name]) for name in asked])
+    names = [name for name in FIELDS if name in fields and bytes(fields[name]) not in _NOTHING]
+    return tuple([_need(name, fields[name]) for name in names])
 
 
 def _need(name: str, raw: Raw) -> Need:

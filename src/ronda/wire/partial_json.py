@@ -75,7 +75,7 @@ class PartialJson:
         self._step: _Step = PartialJson._between
         self._expect = _VALUE
         self._seen = 0  # characters before the current piece
-        self._held = ""  # half an escape, put before the next piece
+        self._half_escape = ""  # half an escape, put before the next piece
         # Of the string, key, number or literal being read:
         self._text: list[str] = []  # joined at its end: a str in a container cannot grow in place
         self._high = ""  # half a surrogate pair
@@ -99,13 +99,13 @@ class PartialJson:
         out: list[Patch] = []
         if self.error is not None:
             return out
-        if self._held:
-            piece = self._held + piece
-            self._held = ""
+        if self._half_escape:
+            piece = self._half_escape + piece
+            self._half_escape = ""
         at, end = 0, len(piece)
         while at < end and self.error is None:
             at = self._step(self, piece, at, out)
-        self._seen += end - len(self._held)
+        self._seen += end - len(self._half_escape)
         return out
 
     def close(self) -> list[Patch]:
@@ -114,7 +114,7 @@ class PartialJson:
         if self.error is None and self._step is PartialJson._in_number:
             self._end_number(0, out)
         if self.error is None and not self.complete:
-            self._fail(len(self._held), "the text ends before the document does")
+            self._fail(len(self._half_escape), "the text ends before the document does")
         return out
 
     # Steps. Each reads on from `piece[at]` and returns how far it came.
@@ -183,7 +183,7 @@ class PartialJson:
                 text.append(_ESCAPED[escape[1]] if escape[1] else chr(int(escape[2], 16)))
                 at = escape.end()
             elif _HALF_ESCAPE.match(piece, at):
-                self._held = piece[at:]
+                self._half_escape = piece[at:]
                 break
             else:
                 self._grow(text, out)

@@ -116,30 +116,30 @@ def repairs(turns: Sequence[Turn], repaired: Sequence[Turn]) -> list[Change]:
     if repaired is turns:
         return []
     found: list[Change] = []
-    kept = {id(result) for turn in repaired if type(turn) is ToolTurn for result in turn.results}
-    given = {id(result) for turn in turns if type(turn) is ToolTurn for result in turn.results}
+    repaired_ids = {id(result) for turn in repaired if type(turn) is ToolTurn for result in turn.results}
+    result_ids = {id(result) for turn in turns if type(turn) is ToolTurn for result in turn.results}
     at = {id(turn): index for index, turn in enumerate(turns)}
     before: int | None = None  # where the assistant turn that is being answered stands
     for turn in repaired:
         if type(turn) is AssistantTurn:
             before = at[id(turn)]
         elif type(turn) is ToolTurn and id(turn) not in at and before is not None:
-            asked = turns[before]
-            assert type(asked) is AssistantTurn
-            names = {call.id: call.name for call in asked.calls}
+            calling_turn = turns[before]
+            assert type(calling_turn) is AssistantTurn
+            names = {call.id: call.name for call in calling_turn.calls}
             found += [
                 Change("result_added", f"the call '{names[one.call_id]}' is answered in its place", _NO_ANSWER, before)
                 for one in turn.results
-                if id(one) not in given
+                if id(one) not in result_ids
             ]
-            behind = [id(one) for one in _results_behind(turns, before) if id(one) in kept]
-            if behind != [id(one) for one in turn.results if id(one) in given]:
+            behind = [id(one) for one in _results_behind(turns, before) if id(one) in repaired_ids]
+            if behind != [id(one) for one in turn.results if id(one) in result_ids]:
                 what = "the results are put behind their calls, in the order of the calls"
                 found.append(Change("results_reordered", what, _ORDER, before))
     for index, turn in enumerate(turns):
         if type(turn) is ToolTurn:
             for part, one in enumerate(turn.results):
-                if id(one) not in kept:
+                if id(one) not in repaired_ids:
                     what = f"the result for '{one.call_id}' is left out"
                     found.append(Change("result_dropped", what, _NO_CALL, index, part))
     return sorted(found, key=lambda change: change.turn or 0)

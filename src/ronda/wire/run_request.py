@@ -46,10 +46,10 @@ def read_run_request(body: bytes) -> RunRequest:
         if odd := [path for path in files if not _is_path(path)]:
             raise BadRequest(f"'files' names {odd[0][:60]!r}, which is no path within a project", param="files")
     models: str | list[str] = field(fields, "model", str | list[str], [])
-    said: Any = field(fields, "input", str | list[dict[str, Any]], _UNSAID)
-    if said is _UNSAID:
+    messages: Any = field(fields, "input", str | list[dict[str, Any]], _UNSAID)
+    if messages is _UNSAID:
         raise BadRequest("'input' is missing", param="input")
-    turns = (user(said),) if isinstance(said, str) else read_turns(said, "input")
+    turns = (user(messages),) if isinstance(messages, str) else read_turns(messages, "input")
     instructions: str = field(fields, "instructions", str, "")
     return RunRequest(
         (SystemTurn(instructions), *turns) if instructions else turns,

@@ -176,13 +176,13 @@ class ToolRecords(Struct, eq=False):
         _, _, ran = self._ran[-1]
         made = self._told_before | {file["name"] for _, _, file in self._files}
         missing = [one for one in supplies_of(start).outputs if one.name not in made]
-        told: list[dict[str, Any]] = []
+        placeholders: list[dict[str, Any]] = []
         for index, one in enumerate(missing):
             id = placeholder_id(start.run, index)
             file = File(None, one.name, id, 0, one.format or format_of(one.name), problem="not produced")
-            told.append(file_object(file, ran, self.round, self._turn, at))
-        self._files += [(self.round, len(self.calls), file) for file in told]
-        return told
+            placeholders.append(file_object(file, ran, self.round, self._turn, at))
+        self._files += [(self.round, len(self.calls), file) for file in placeholders]
+        return placeholders
 
     def progress(self, call_id: str, result: ToolResult | None = None) -> dict[str, Any]:
         """What is said when a tool begins, and with its result when it is done: what it says of itself, if it does."""

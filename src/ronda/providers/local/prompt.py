@@ -80,8 +80,8 @@ def length(turns: Sequence[Turn]) -> int:
                 size += len(text)
             case UserTurn(parts=parts):
                 size += sum([len(part.text) for part in parts if type(part) is Text])
-            case AssistantTurn(parts=said):
-                size += sum([len(part.text) for part in said if type(part) is Text])
+            case AssistantTurn(parts=answer_parts):
+                size += sum([len(part.text) for part in answer_parts if type(part) is Text])
             case ToolTurn(results=results):
                 size += sum([len(result.content) for result in results])
     return size
@@ -112,9 +112,9 @@ def write_flat(turns: Sequence[Turn], tools: Sequence[ToolSpec], defuse: Control
     """For a template that does not: calls and results in plain text."""
     writer = _FlatWriter(defuse)
     if tools:
-        told = _TOOLS.format(tools="\n".join(_tool_lines(tools, defuse)))
+        instructions = _TOOLS.format(tools="\n".join(_tool_lines(tools, defuse)))
         system = turns[0] if turns and type(turns[0]) is SystemTurn else None
-        writer.say("system", f"{defuse(system.text)}\n\n{told}" if system is not None else told)
+        writer.say("system", f"{defuse(system.text)}\n\n{instructions}" if system is not None else instructions)
         turns = turns[1:] if system is not None else turns
     for turn in turns:
         writer.add(turn)

@@ -349,9 +349,9 @@ def _join(shown: list[Preview], preview: Preview) -> None:
 
 def _with_calls(turn: AssistantTurn, most: int) -> AssistantTurn:
     """The turn with its first so many calls: the caller wanted one at a time, or none."""
-    kept = turn.calls[:most]
-    parts = [part for part in turn.parts if type(part) is not ToolCall or any(part is call for call in kept)]
-    return AssistantTurn(tuple(parts), "stop" if turn.stop == "tool_calls" and not kept else turn.stop)
+    calls = turn.calls[:most]
+    parts = [part for part in turn.parts if type(part) is not ToolCall or any(part is call for call in calls)]
+    return AssistantTurn(tuple(parts), "stop" if turn.stop == "tool_calls" and not calls else turn.stop)
 
 
 def _write_logprobs(tokens: list[TokenLogprob]) -> Raw:

@@ -264,24 +264,24 @@ def begin(
     thread = thread_of(prompty, inputs)
     question = _missing_question(prompty, inputs)
     at = next((at for at in range(len(turns) - 1, -1, -1) if type(turns[at]) is UserTurn), None)
-    given = dict(inputs)
+    all_inputs = dict(inputs)
     before: tuple[Turn, ...] = turns
-    asked: Turn | None = None
+    question_turn: Turn | None = None
     after: tuple[Turn, ...] = ()
     if question is not None and at is not None:
-        asked = turns[at]
-        assert type(asked) is UserTurn
+        question_turn = turns[at]
+        assert type(question_turn) is UserTurn
         before, after = turns[:at], turns[at + 1 :]
-        given[question] = "".join([part.text for part in asked.parts if type(part) is Text])
+        all_inputs[question] = "".join([part.text for part in question_turn.parts if type(part) is Text])
     if thread is not None:
-        given[thread] = PLACE_OF_THREAD
-    known, messages = prepare(prompty, given)
+        all_inputs[thread] = PLACE_OF_THREAD
+    known, messages = prepare(prompty, all_inputs)
     file_turns = turns_of(messages)
     if _goes_on(turns, file_turns):
         return known, turns
-    place = _place(file_turns, thread is not None, asked is not None)
+    place = _place(file_turns, thread is not None, question_turn is not None)
     rest = file_turns[place + 1 :] if thread is not None else file_turns[place:]
-    return known, (*file_turns[:place], *before, *_with_media(rest, asked), *after)
+    return known, (*file_turns[:place], *before, *_with_media(rest, question_turn), *after)
 
 
 def _check_names(prompty: Prompty, inputs: Mapping[str, Any]) -> None:
@@ -305,21 +305,21 @@ def _goes_on(turns: Sequence[Turn], conversation: Sequence[Turn]) -> bool:
     return bool(lead) and list(turns[: len(lead)]) == lead
 
 
-def _place(turns: Sequence[Turn], thread: bool, asked: bool) -> int:
+def _place(turns: Sequence[Turn], thread: bool, has_question: bool) -> int:
     """Where the conversation goes: in place of the thread, before the question, or at the end."""
     if thread and (place := place_in(turns)) is not None:
         return place
-    if asked:
+    if has_question:
         return max((at for at, turn in enumerate(turns) if type(turn) is UserTurn), default=len(turns))
     return len(turns)
 
 
-def _with_media(conversation: Sequence[Turn], asked: Turn | None) -> list[Turn]:
+def _with_media(conversation: Sequence[Turn], question: Turn | None) -> list[Turn]:
     """The question may have come with an image or a file: they go where its text went."""
     turns = list(conversation)
-    if type(asked) is not UserTurn:
+    if type(question) is not UserTurn:
         return turns
-    media: list[UserPart] = [part for part in asked.parts if type(part) is not Text]
+    media: list[UserPart] = [part for part in question.parts if type(part) is not Text]
     for at in range(len(turns) - 1, -1, -1):
         turn = turns[at]
         if media and type(turn) is UserTurn:

@@ -172,13 +172,13 @@ def tell(turns: tuple[Turn, ...], supplies: Supplies, specs: Sequence[ToolSpec])
     """The conversation with what a model must know of files and skills, at its top."""
     brought = files_in(turns)
     runs_code = any(spec.tool_type in CODE for spec in specs)
-    told: list[str] = []
+    texts: list[str] = []
     if supplies.files or any(map(is_listed, brought)) or (runs_code and brought):
         may_read = any(spec.name == READ for spec in specs)
-        told.append(describe_files([*brought, *supplies.files], runs_code=runs_code, may_read=may_read))
+        texts.append(describe_files([*brought, *supplies.files], runs_code=runs_code, may_read=may_read))
     if supplies.skills:
-        told.append(describe_skills(supplies.skills))
-    return (SystemTurn("\n\n".join(told)), *turns) if told else turns
+        texts.append(describe_skills(supplies.skills))
+    return (SystemTurn("\n\n".join(texts)), *turns) if texts else turns
 
 
 def describe_skills(skills: Sequence[SkillMount]) -> str:

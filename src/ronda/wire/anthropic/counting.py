@@ -47,8 +47,8 @@ def estimate(turns: Iterable[Turn], tools: Iterable[ToolSpec]) -> int:
                         size += _bytes(part.text)
                     else:
                         more += _attachment_tokens(part)
-            case AssistantTurn(parts=said):
-                for one in said:
+            case AssistantTurn(parts=answer_parts):
+                for one in answer_parts:
                     size += _bytes(one.name + one.arguments if isinstance(one, ToolCall) else one.text)
             case ToolTurn(results=results):
                 for result in results:

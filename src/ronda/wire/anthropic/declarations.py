@@ -156,24 +156,28 @@ def _is_plain(raw: Raw) -> bool:
 
 
 def _elsewhere(tool: _Tool, path: str) -> list[tuple[str, str]]:
-    asked = {
+    wishes = {
         "input_examples": bool(tool.input_examples),
         "allowed_callers": tool.allowed_callers not in (None, ["direct"]),
     }
     return [
-        (f"{path}.{name}", TOOL_FIELDS[name].partition("refused: ")[2]) for name, is_asked in asked.items() if is_asked
+        (f"{path}.{name}", TOOL_FIELDS[name].partition("refused: ")[2])
+        for name, is_wished in wishes.items()
+        if is_wished
     ]
 
 
 def _hosted_elsewhere(tool: _Tool, path: str) -> list[tuple[str, str]]:
     """Of a tool that runs here in the place of Anthropic's: what narrows it in a way that cannot be kept to."""
     sources = tool.url_sources or {}
-    asked = {
+    wishes = {
         "allowed_callers": bool(tool.allowed_callers) and "direct" not in (tool.allowed_callers or ()),
         "url_sources": any(source.type != "all" for source in sources.values()),
     }
     return [
-        (f"{path}.{name}", TOOL_FIELDS[name].partition("refused: ")[2]) for name, is_asked in asked.items() if is_asked
+        (f"{path}.{name}", TOOL_FIELDS[name].partition("refused: ")[2])
+        for name, is_wished in wishes.items()
+        if is_wished
     ]
 
 

@@ -278,19 +278,19 @@ def form_of(format: ResponseFormat | None) -> LoweredSchema | None:
 
 
 def _extra(extra: Mapping[str, Raw]) -> dict[str, Any]:
-    kept: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in extra.items():
         if name in IGNORED or bytes(value) in (b"null", *_AS_USUAL.get(name, ())):
             continue
         if name not in _SAID_OTHERWISE:
-            kept[name] = value
+            fields[name] = value
     user = extra.get("safety_identifier", extra.get("user"))
     if "metadata" in extra:
         # Elsewhere a note to oneself; here one member is known and any other refused.
         try:
             user = msgspec.json.decode(extra["metadata"], type=dict[str, Raw]).get("user_id", user)
         except UNREADABLE:
-            kept["metadata"] = extra["metadata"]
+            fields["metadata"] = extra["metadata"]
     if user is not None and bytes(user) != b"null":
-        kept["metadata"] = {"user_id": user}
-    return kept
+        fields["metadata"] = {"user_id": user}
+    return fields

@@ -106,14 +106,14 @@ class _Details(msgspec.Struct):
 class _Draft:
     """A file that is being written: `content` in pieces, and how much of it the page was told."""
 
-    __slots__ = ("content", "length", "path", "told", "whole")
+    __slots__ = ("content", "length", "path", "shown_length", "whole")
 
     def __init__(self) -> None:
         self.path: list[str] = []
         self.content: list[str] | None = None  # until it has begun
         self.length = 0
         self.whole = 0  # characters in the last setCode
-        self.told = 0  # … and the chunks since
+        self.shown_length = 0  # … and the chunks since
 
     def add(self, patch: Patch) -> None:
         if patch.path == ("path",) and isinstance(patch.value, str):
@@ -122,7 +122,7 @@ class _Draft:
             self.path.append(patch.value)
         elif patch.path == ("content",) and isinstance(patch.value, str):
             if patch.op == "set" or self.content is None:
-                self.content, self.length, self.whole, self.told = [], 0, 0, 0
+                self.content, self.length, self.whole, self.shown_length = [], 0, 0, 0
             self.content.append(patch.value)
             self.length += len(patch.value)
 
@@ -242,11 +242,11 @@ class VariantMessages:
             draft.whole and growth >= max(_LEAST_GROWTH, draft.length // _GROWTH)
         ):
             self._set_code(draft.text)
-            draft.whole = draft.told = draft.length
-        elif draft.whole and draft.length - draft.told >= _LEAST_GROWTH:
-            self._say("chunk", value=draft.since(draft.told))
+            draft.whole = draft.shown_length = draft.length
+        elif draft.whole and draft.length - draft.shown_length >= _LEAST_GROWTH:
+            self._say("chunk", value=draft.since(draft.shown_length))
             self._on_page = None
-            draft.told = draft.length
+            draft.shown_length = draft.length
 
     def _is_page(self, path: str) -> bool:
         """Whether a file is the page itself, as far as can be told before it is written."""

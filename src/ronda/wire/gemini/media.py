@@ -55,8 +55,8 @@ def write_media(item: Attachment, changes: Changes = NOBODY) -> dict[str, Any]:
 
 
 def kind_of(part: dict[str, Any]) -> str:
-    held: dict[str, Any] = part.get("inlineData") or part.get("fileData") or {"mimeType": ""}
-    return str(held["mimeType"])
+    source: dict[str, Any] = part.get("inlineData") or part.get("fileData") or {"mimeType": ""}
+    return str(source["mimeType"])
 
 
 def _leads_somewhere(url: str) -> bool:

@@ -116,9 +116,9 @@ class Harmony:
             ((at, marker) for marker in markers if (at := self._buffer.find(marker, self._at)) >= 0), default=None
         )
         if found is None:
-            kept = overlap(self._buffer, markers, self._at)
-            self._body(self._buffer[self._at : len(self._buffer) - kept], out)
-            self._at = len(self._buffer) - kept
+            tail = overlap(self._buffer, markers, self._at)
+            self._body(self._buffer[self._at : len(self._buffer) - tail], out)
+            self._at = len(self._buffer) - tail
             return False
         start, marker = found
         self._body(self._buffer[self._at : start], out)

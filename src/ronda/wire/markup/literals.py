@@ -191,9 +191,9 @@ class Literals:
         if end >= 0:
             self._json.append(escape_piece(text[at:end]))
             return self._end_string(end + len(self._quote))
-        kept = overlap(text, (self._quote,), at)
-        self._json.append(escape_piece(text[at : len(text) - kept]))
-        return len(text) - kept
+        tail = overlap(text, (self._quote,), at)
+        self._json.append(escape_piece(text[at : len(text) - tail]))
+        return len(text) - tail
 
     def _escaped(self, text: str, at: int) -> int:
         end = at

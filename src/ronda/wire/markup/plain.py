@@ -56,7 +56,7 @@ class Plain:
         # Of the call being read:
         self._reader: CallReader = JsonCalls(tool_names)
         self._marker = ""
-        self._held: list[str] = []  # what was read of it as long as it may be prose
+        self._undecided: list[str] = []  # what was read of it as long as it may be prose
         self._fenced = False
         self._draft = Out()  # where a call goes that is not believed yet
 
@@ -69,7 +69,7 @@ class Plain:
     def end(self, out: Out) -> None:
         """There is no more text: what was held back is what it is."""
         if self._step == self._in_draft_to_end:
-            self._rewind(self._held)
+            self._rewind(self._undecided)
             self._leave_thought()
             self.feed("", out)
         rest = self._buffer[self._at :]
@@ -79,7 +79,7 @@ class Plain:
         elif self._step == self._in_thought:
             self._thought(rest, out)
         elif self._step == self._in_draft:
-            self._thought("".join(self._held) + rest, out)
+            self._thought("".join(self._undecided) + rest, out)
         elif self._step == self._in_junk:
             out.arguments(rest)
             if not self._family.close:
@@ -91,7 +91,7 @@ class Plain:
         if self._reader.state == "call":
             self._reader.end(out)
         elif not self._marker:
-            self._text("".join(self._held) + rest, out)
+            self._text("".join(self._undecided) + rest, out)
         elif self._reader.begun or out.calls:  # after a call, an opener with nothing behind it is one that was cut
             out.cut = True
         elif self._marker not in self._family.control:  # people write about markup too
@@ -113,9 +113,9 @@ class Plain:
                 self._begin_call("", self._buffer[start:brace], JsonCalls(self._tool_names, bare=True))
             return brace >= 0
         if found is None:
-            kept = overlap(self._buffer, markers, self._at)
-            self._text(self._buffer[self._at : len(self._buffer) - kept], out)
-            self._at = len(self._buffer) - kept
+            tail = overlap(self._buffer, markers, self._at)
+            self._text(self._buffer[self._at : len(self._buffer) - tail], out)
+            self._at = len(self._buffer) - tail
             return False
         start, marker = found
         self._text(self._buffer[self._at : start], out)
@@ -180,9 +180,9 @@ class Plain:
         markers = (self._unthink, *self._family.opens)
         found = _first(self._buffer, markers, self._at)
         if found is None:
-            kept = overlap(self._buffer, markers, self._at)
-            self._thought(self._buffer[self._at : len(self._buffer) - kept], out)
-            self._at = len(self._buffer) - kept
+            tail = overlap(self._buffer, markers, self._at)
+            self._thought(self._buffer[self._at : len(self._buffer) - tail], out)
+            self._at = len(self._buffer) - tail
             return False
         start, marker = found
         self._thought(self._buffer[self._at : start], out)
@@ -215,14 +215,14 @@ class Plain:
     def _in_draft(self, out: Out) -> bool:
         """A call inside a thought: first, whether it is one."""
         end = self._reader.read(self._buffer, self._at, self._draft)
-        self._held.append(self._buffer[self._at : end])
+        self._undecided.append(self._buffer[self._at : end])
         self._at = end
         if self._reader.state == "prose":
-            self._thought(self._held[0], out)
-            self._rewind(self._held[1:])
+            self._thought(self._undecided[0], out)
+            self._rewind(self._undecided[1:])
             self._step = self._in_thought
         elif self._reader.state != "undecided":
-            self._rewind(self._held)
+            self._rewind(self._undecided)
             self._step = self._in_draft_to_end
         else:
             return False
@@ -232,11 +232,11 @@ class Plain:
         """Then, whether the thought goes on after it."""
         end = self._buffer.find(self._unthink, self._at)
         if end < 0:
-            kept = overlap(self._buffer, (self._unthink,), self._at)
-            self._held.append(self._buffer[self._at : len(self._buffer) - kept])
-            self._at = len(self._buffer) - kept
+            tail = overlap(self._buffer, (self._unthink,), self._at)
+            self._undecided.append(self._buffer[self._at : len(self._buffer) - tail])
+            self._at = len(self._buffer) - tail
             return False
-        self._thought("".join(self._held) + self._buffer[self._at : end], out)
+        self._thought("".join(self._undecided) + self._buffer[self._at : end], out)
         self._at = end + len(self._unthink)
         self._leave_thought()
         return True
@@ -256,10 +256,10 @@ class Plain:
             case _:
                 return JsonCalls(self._tool_names)
 
-    def _begin_call(self, marker: str, held: str, reader: CallReader) -> None:
+    def _begin_call(self, marker: str, text: str, reader: CallReader) -> None:
         self._marker = marker
         self._doubt = ""
-        self._held = [held]
+        self._undecided = [text]
         self._reader = reader
         self._step = self._in_call
 
@@ -267,14 +267,14 @@ class Plain:
         was_undecided = self._reader.state == "undecided"
         end = self._reader.read(self._buffer, self._at, out)
         if was_undecided:
-            self._held.append(self._buffer[self._at : end])
+            self._undecided.append(self._buffer[self._at : end])
         self._at = end
         match self._reader.state:
             case "prose":
                 self._step = self._in_text
-                rest = "".join(self._held[1:])
+                rest = "".join(self._undecided[1:])
                 if not self._marker:
-                    self._text(self._held[0] + rest[:1], out)  # without its brace it is not looked at again
+                    self._text(self._undecided[0] + rest[:1], out)  # without its brace it is not looked at again
                     rest = rest[1:]
                 elif self._marker not in self._family.control:
                     self._doubt = self._marker
@@ -282,8 +282,8 @@ class Plain:
                 return True
             case "done":
                 self._begin_text()
-                self._fenced = "```" in "".join(self._held[:1])
-                self._held = []
+                self._fenced = "```" in "".join(self._undecided[:1])
+                self._undecided = []
                 self._step = self._in_junk if self._reader.broken else self._after_call
                 return True
             case _:
@@ -297,7 +297,7 @@ class Plain:
             self._step = self._in_text
             return True
         if between := (_AFTER_BARE if bare else _AFTER_CALL).match(self._buffer, self._at):
-            self._held.append(between[0])
+            self._undecided.append(between[0])
             self._at = between.end()
         rest = self._buffer[self._at : self._at + max(len(close), 1)]
         if not rest or (close and rest != close and close.startswith(rest)):
@@ -305,13 +305,13 @@ class Plain:
         if close and rest == close:
             self._at += len(close)
         elif rest[0] == "{" and (bare or self._family.name in ("hermes", "generic", "qwen_xml")):
-            held = "".join(self._held)
-            self._begin_call(self._marker, held, JsonCalls(self._tool_names, bare=bare))
+            text = "".join(self._undecided)
+            self._begin_call(self._marker, text, JsonCalls(self._tool_names, bare=bare))
             return True
         else:
-            gap = "".join(self._held)
+            gap = "".join(self._undecided)
             self._rewind([gap.replace("```", "", 1) if self._fenced else gap])
-        self._held = []
+        self._undecided = []
         self._step = self._in_text
         return True
 
@@ -320,9 +320,9 @@ class Plain:
         close = self._family.close
         end = self._buffer.find(close, self._at) if close else -1
         if end < 0:
-            kept = overlap(self._buffer, (close,), self._at) if close else 0
-            out.arguments(self._buffer[self._at : len(self._buffer) - kept])
-            self._at = len(self._buffer) - kept
+            tail = overlap(self._buffer, (close,), self._at) if close else 0
+            out.arguments(self._buffer[self._at : len(self._buffer) - tail])
+            self._at = len(self._buffer) - tail
             return False
         out.arguments(self._buffer[self._at : end])
         out.close()
@@ -330,11 +330,11 @@ class Plain:
         self._step = self._in_text
         return True
 
-    def _rewind(self, held: list[str]) -> None:
+    def _rewind(self, pieces: list[str]) -> None:
         """Look again at what was held back."""
-        self._buffer = "".join(held) + self._buffer[self._at :]
+        self._buffer = "".join(pieces) + self._buffer[self._at :]
         self._at = 0
-        self._held = []
+        self._undecided = []
 
 
 def _indent(text: str) -> int:

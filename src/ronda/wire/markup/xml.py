@@ -148,9 +148,9 @@ class XmlCalls:
     def _content(self, text: str, at: int, out: Out) -> int:
         end = text.find(END_PARAMETER, at)
         if end < 0:
-            kept = overlap(text, ("\n" + END_PARAMETER, END_PARAMETER), at)
-            self._put(text[at : len(text) - kept], out)
-            return len(text) - kept
+            tail = overlap(text, ("\n" + END_PARAMETER, END_PARAMETER), at)
+            self._put(text[at : len(text) - tail], out)
+            return len(text) - tail
         self._put(text[at:end].removesuffix("\n"), out)
         if self._streams:
             out.arguments('"')

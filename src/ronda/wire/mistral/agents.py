@@ -95,8 +95,8 @@ _decode_body = decoder(AgentBody).decode
 
 
 def read_stored(body: Raw) -> AgentBody:
-    kept: AgentBody = _decode_body(body)
-    return kept
+    agent: AgentBody = _decode_body(body)
+    return agent
 
 
 def keep(agent: AgentBody) -> bytes:

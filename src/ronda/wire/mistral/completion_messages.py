@@ -30,11 +30,11 @@ def write_call(call: ToolCall, index: int, shown_id: Callable[[str], str]) -> di
 
 
 def write_turns(
-    turns: Sequence[Turn], waiting: Sequence[ToolResult], shown_id: Callable[[str], str], *, held: bool
+    turns: Sequence[Turn], waiting: Sequence[ToolResult], shown_id: Callable[[str], str], *, holds_text: bool
 ) -> list[dict[str, Any]]:
     """What the loop added to the conversation, as messages.
 
-    `waiting` is our half of a turn that waits for the caller's; `held`: what is said on the way to the answer is not shown.
+    `waiting` is our half of a turn that waits for the caller's; `holds_text`: what is said on the way to the answer is not shown.
     `shown_id`: the model's id of a call → what the caller calls it.
     """
     messages: list[dict[str, Any]] = []
@@ -42,7 +42,7 @@ def write_turns(
     last = max([at for at, turn in enumerate(turns) if type(turn) is AssistantTurn], default=-1)
     for at, turn in enumerate([*turns, ToolTurn(tuple(waiting))]):
         if isinstance(turn, AssistantTurn):
-            parts = turn.parts if at == last else _on_the_way(turn, held)
+            parts = turn.parts if at == last else _on_the_way(turn, holds_text)
             message: dict[str, Any] = {"role": "assistant", "content": write_content(parts)}
             if turn.calls:
                 message["tool_calls"] = [write_call(call, n, shown_id) for n, call in enumerate(turn.calls)]
@@ -61,9 +61,9 @@ def write_turns(
     return messages
 
 
-def _on_the_way(turn: AssistantTurn, held: bool) -> tuple[AssistantPart, ...]:
+def _on_the_way(turn: AssistantTurn, holds_text: bool) -> tuple[AssistantPart, ...]:
     """What a stream showed of a message that another one followed."""
     thoughts = tuple([part for part in turn.parts if type(part) is Reasoning])
-    if held:
+    if holds_text:
         return thoughts
     return (*turn.parts, Text(BREAK)) if turn.text or turn.refusal else thoughts

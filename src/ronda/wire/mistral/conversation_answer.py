@@ -221,8 +221,8 @@ class ConversationAnswer:
     def _pause(self) -> None:
         self._end_text()
         for entry in self._waiting():
-            kept = {name: value for name, value in entry.items() if name not in ("object", "type", "completed_at")}
-            self._put("function.call.delta", **kept)
+            fields = {name: value for name, value in entry.items() if name not in ("object", "type", "completed_at")}
+            self._put("function.call.delta", **fields)
         if self._is_watched:
             at = max([one.question.at for one in self._showing.approvals().values()], default=self._at)
             more = {"usage": self._usage(), "created_at": when(at), **self._more}
@@ -429,17 +429,17 @@ class ConversationAnswer:
         self._put("agent.handoff.started", id=id, **before, created_at=began)
         self._put("agent.handoff.done", id=id, **after, created_at=done)
 
-    def _add(self, kind: str, id: str, created: float, completed: float | None, **said: Any) -> None:
-        self.outputs.append(self._entry(kind, id, created, completed, **said))
+    def _add(self, kind: str, id: str, created: float, completed: float | None, **members: Any) -> None:
+        self.outputs.append(self._entry(kind, id, created, completed, **members))
 
-    def _entry(self, kind: str, id: str, created: float, completed: float | None, **said: Any) -> dict[str, Any]:
+    def _entry(self, kind: str, id: str, created: float, completed: float | None, **members: Any) -> dict[str, Any]:
         return {
             "object": "entry",
             "type": kind,
             "id": id,
             "created_at": when(created),
             "completed_at": None if completed is None else when(completed),
-            **said,
+            **members,
             **self._whose,
         }
 

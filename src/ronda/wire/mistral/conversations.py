@@ -197,8 +197,8 @@ _decode_body = decoder(ConversationBody).decode
 
 
 def read_conversation(body: Raw) -> ConversationBody:
-    kept: ConversationBody = _decode_body(body)
-    return kept
+    about: ConversationBody = _decode_body(body)
+    return about
 
 
 def keep_conversation(about: ConversationBody) -> bytes:

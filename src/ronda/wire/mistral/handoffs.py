@@ -91,8 +91,8 @@ _decode_count = msgspec.json.Decoder(int).decode
 
 
 def ways_of(run: Run) -> Ways | None:
-    kept = run.start.about.get("ways")
-    return None if kept is None else _decode_ways(kept)
+    raw = run.start.about.get("ways")
+    return None if raw is None else _decode_ways(raw)
 
 
 def ways_out(run: Run) -> Collection[str]:
@@ -103,8 +103,8 @@ def ways_out(run: Run) -> Collection[str]:
 
 def handed_before(run: Run) -> int:
     """How many handoffs its request had seen when the run began: above 0 it is a run that others made necessary."""
-    kept = run.start.about.get("handed")
-    return 0 if kept is None else _decode_count(kept)
+    raw = run.start.about.get("handed")
+    return 0 if raw is None else _decode_count(raw)
 
 
 def first_leg(run: Run) -> str:

@@ -80,9 +80,9 @@ class Messages:
 
     def as_prefix(self, turn: AssistantTurn) -> bytes:
         """The last turn, for the model to go on from. It is not added: with another turn behind it it is no prefix."""
-        asked = self._wire_calls
+        open_calls = self._wire_calls
         message = self._assistant(turn)
-        self._wire_calls = asked
+        self._wire_calls = open_calls
         return encode_message({**message, "prefix": True}) if message else b""
 
     def _add(self, role: str, message: bytes) -> None:
@@ -121,22 +121,22 @@ class Messages:
         if calls:
             message["tool_calls"] = [
                 {
-                    "id": asked.id,
+                    "id": wire_call.id,
                     "type": "function",
-                    "function": {"name": asked.name, "arguments": self._arguments(call)},
+                    "function": {"name": wire_call.name, "arguments": self._arguments(call)},
                 }
-                for call, asked in zip(calls, self._wire_calls, strict=True)
+                for call, wire_call in zip(calls, self._wire_calls, strict=True)
             ]
         return message
 
     def _add_results(self, turn: ToolTurn) -> None:
         attached: list[Attachment] = []
         for result in turn.results:
-            asked = next((one for one in self._wire_calls if one.ours == result.call_id), None)
-            if asked is None:
+            wire_call = next((one for one in self._wire_calls if one.ours == result.call_id), None)
+            if wire_call is None:
                 continue  # nobody asked: histories are repaired before they come here
-            self._wire_calls.remove(asked)
-            fields = {"role": "tool", "tool_call_id": asked.id, "name": asked.name, "content": result.content}
+            self._wire_calls.remove(wire_call)
+            fields = {"role": "tool", "tool_call_id": wire_call.id, "name": wire_call.name, "content": result.content}
             self._add("tool", encode_message(fields))
             attached += result.attachments
         if attached:  # what is not text follows as the user's, as in Chat Completions
@@ -146,11 +146,11 @@ class Messages:
             self._add_user([_ATTACHED, *[self._part(item) for item in attached]])
 
     def _tell_of(self, calls: tuple[ToolCall, ...]) -> None:
-        for call, asked in zip(calls, self._wire_calls, strict=True):
-            if asked.id != call.id:
-                self._changes.tell("id_rewritten", f"the id '{call.id}' of a call becomes '{asked.id}'", _IDS)
-            if asked.name != call.name:
-                self._changes.tell("name_rewritten", f"the tool '{call.name}' is called '{asked.name}'", _NAMES)
+        for call, wire_call in zip(calls, self._wire_calls, strict=True):
+            if wire_call.id != call.id:
+                self._changes.tell("id_rewritten", f"the id '{call.id}' of a call becomes '{wire_call.id}'", _IDS)
+            if wire_call.name != call.name:
+                self._changes.tell("name_rewritten", f"the tool '{call.name}' is called '{wire_call.name}'", _NAMES)
 
     def _arguments(self, call: ToolCall) -> str:
         """A JSON object in any case: whoever serves the model reads them before the model does."""

@@ -306,8 +306,8 @@ class CompletionAnswer:
         """These were told in an answer before: this one goes on from there."""
         choice = self._choices[index]
         choice.showing.skip(facts)
-        told = rebuild([choice.run.start, *facts]).generated
-        choice.skipped = len(told) - (bool(told) and type(told[-1]) is AssistantTurn)  # with the calls that go on
+        turns = rebuild([choice.run.start, *facts]).generated
+        choice.skipped = len(turns) - (bool(turns) and type(turns[-1]) is AssistantTurn)  # with the calls that go on
 
     def body(self) -> bytes:
         choices = [self._message(choice) for choice in self._choices]
@@ -333,7 +333,7 @@ class CompletionAnswer:
         fields: dict[str, Any] = {"index": choice.index, "message": message}
         if choice.ran_tools:
             added = [*choice.before, *choice.run.generated[choice.skipped :]]
-            fields["messages"] = write_turns(added, choice.run.results, shown_id, held=choice.showing.holds_text)
+            fields["messages"] = write_turns(added, choice.run.results, shown_id, holds_text=choice.showing.holds_text)
         fields["finish_reason"] = "stop" if choice.showing.approvals() else finish_reason(choice.run.ended)
         if choice.logprobs:
             fields["logprobs"] = join_logprobs(choice.logprobs)

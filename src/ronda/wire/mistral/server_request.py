@@ -277,9 +277,9 @@ def _read_result(message: Message, before: list[ToolResult], turns: list[Turn], 
     if id is None or id in ("", "null"):
         # Its id may be left out: then it answers the next call in order.
         last = turns[-1] if turns else None
-        asked = [call.id for call in last.calls] if isinstance(last, AssistantTurn) else []
+        call_ids = [call.id for call in last.calls] if isinstance(last, AssistantTurn) else []
         answered = {result.call_id for result in before}
-        id = next((one for one in asked if one not in answered), None)
+        id = next((one for one in call_ids if one not in answered), None)
         if id is None:
             refuse("missing", (*loc, "tool_call_id"), "Field required: no call waits for this result", {"role": "tool"})
     text, attached = result_parts(message.content)

@@ -105,15 +105,15 @@ class Body(RequestBody[Items, bytes]):
 
     def _known(self, extra: Mapping[str, Raw]) -> dict[str, Raw]:
         """Without what is said on Chat Completions alone: as usual it says nothing, and a hint may go unheard."""
-        kept = {}
+        fields = {}
         for name, value in passed_on(extra, _OWN, self.changes).items():
             if name == "prediction":
                 self.changes.tell(
                     "option_unsent", "'prediction' is not sent", "it is a hint that this API has no word for"
                 )
             elif not self._quirks.foreign or bytes(value) not in _AS_USUAL.get(name, ()):
-                kept[name] = value
-        return kept
+                fields[name] = value
+        return fields
 
 
 _BEGIN = b'{"type":"message","role":"user","content":"(The conversation begins here.)"}'
@@ -167,9 +167,9 @@ _AS_USUAL = {
 
 def _include(model: str, extra: dict[str, Raw], encrypted: bool) -> list[str | Raw]:
     """What else the answer should hold. An empty list of the caller's own says: nothing."""
-    asked = extra.get("include")
+    include = extra.get("include")
     theirs = _list(extra, "include")
-    if asked is not None and not theirs:
+    if include is not None and not theirs:
         return []
     ours: list[str | Raw] = []
     if encrypted and not _DOES_NOT_THINK.match(model):

@@ -52,8 +52,8 @@ def compaction_of(body: bytes, sealer: Sealer) -> ResponseRequest:
         raise BadRequest("'model' is missing", param="model")
     for name in fields.keys() - FIELDS.keys():
         raise BadRequest(f"'{name[:100]}' is not a field of /responses/compact", param=name[:100])
-    asked = request_of(fields, sealer)
-    return msgspec.structs.replace(asked, choice=NONE, max_tool_rounds=0, keep="memory")
+    request = request_of(fields, sealer)
+    return msgspec.structs.replace(request, choice=NONE, max_tool_rounds=0, keep="memory")
 
 
 def with_task(turns: Sequence[Turn]) -> tuple[Turn, ...]:
@@ -104,7 +104,7 @@ class CompactAnswer:
 
 def _words_of_the_user(turns: Sequence[Turn]) -> list[UserTurn]:
     """What was asked for, word by word: the newest, as far as they are not too long. Pictures and files are summed up."""
-    kept: list[UserTurn] = []
+    user_turns: list[UserTurn] = []
     room = _LONGEST
     for turn in reversed(turns):
         if type(turn) is not UserTurn:
@@ -116,5 +116,5 @@ def _words_of_the_user(turns: Sequence[Turn]) -> list[UserTurn]:
         if room < 0:
             break
         if texts:
-            kept.append(UserTurn(texts))
-    return kept[::-1]
+            user_turns.append(UserTurn(texts))
+    return user_turns[::-1]

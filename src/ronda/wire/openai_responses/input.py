@@ -167,20 +167,20 @@ def read_items(items: Sequence[Raw], sealer: Sealer | None = None, found: Mappin
 def behind_their_calls(turns: Iterable[Turn]) -> list[Turn]:
     """Results stand right behind the turn that asked for them: this API takes words of the user's before and between."""
     placed: list[Turn] = []
-    asked_at, asked = -1, set[str]()
+    calls_at, call_ids = -1, set[str]()
     for turn in turns:
         if type(turn) is AssistantTurn:
-            asked_at, asked = len(placed), {call.id for call in turn.calls}
+            calls_at, call_ids = len(placed), {call.id for call in turn.calls}
         elif (
             type(turn) is ToolTurn
-            and 0 <= asked_at < len(placed) - 1
-            and asked >= {one.call_id for one in turn.results}
+            and 0 <= calls_at < len(placed) - 1
+            and call_ids >= {one.call_id for one in turn.results}
         ):
-            first = placed[asked_at + 1]
+            first = placed[calls_at + 1]
             if type(first) is ToolTurn:
-                placed[asked_at + 1] = ToolTurn((*first.results, *turn.results))
+                placed[calls_at + 1] = ToolTurn((*first.results, *turn.results))
             else:
-                placed.insert(asked_at + 1, turn)
+                placed.insert(calls_at + 1, turn)
             continue
         placed.append(turn)
     return placed

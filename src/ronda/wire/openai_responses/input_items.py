@@ -39,25 +39,25 @@ from ronda.wire.openai_responses.tools import split_name
 _MARK = "in"  # tells the ids of input items from those of output items
 
 
-def input_items(run: Run, kept: StoredOptions) -> list[dict[str, Any]]:
-    given = run.start.turns
+def input_items(run: Run, answer_options: StoredOptions) -> list[dict[str, Any]]:
+    turns = run.start.turns
     hex = run.id.removeprefix("run_")
     items: list[dict[str, Any]] = []
-    for turn in all_renamed(given[kept.lead : len(given) - kept.tail], caller_ids(run.start)):
-        for kind, item in _items(turn, kept):
+    for turn in all_renamed(turns[answer_options.lead : len(turns) - answer_options.tail], caller_ids(run.start)):
+        for kind, item in _items(turn, answer_options):
             items.append({"id": f"{kind}_{hex}_{_MARK}{len(items)}", **item, "status": "completed"})
     return items
 
 
-def item_named(id: str, run: Run, kept: StoredOptions, output: Sequence[bytes]) -> Raw | None:
+def item_named(id: str, run: Run, answer_options: StoredOptions, output: Sequence[bytes]) -> Raw | None:
     """An item of a response, by its id: one that went in, or one that came out."""
     if f"_{_MARK}" in id:
-        return next((Raw(encode(item)) for item in input_items(run, kept) if item["id"] == id), None)
+        return next((Raw(encode(item)) for item in input_items(run, answer_options) if item["id"] == id), None)
     sought = b'"id":%b,' % encode(id)
     return next((Raw(item) for item in output if sought in item[:200]), None)
 
 
-def _items(turn: Turn, kept: StoredOptions) -> list[tuple[str, dict[str, Any]]]:
+def _items(turn: Turn, answer_options: StoredOptions) -> list[tuple[str, dict[str, Any]]]:
     match turn:
         case SystemTurn(text=text, role=role):
             return [("msg", _message(role, [{"type": "input_text", "text": text}]))]
@@ -75,11 +75,13 @@ def _items(turn: Turn, kept: StoredOptions) -> list[tuple[str, dict[str, Any]]]:
                 )
                 for one in results
             ]
-        case AssistantTurn(parts=said):
-            return [_assistant(part, kept) for part in said]
+        case AssistantTurn(parts=answer_parts):
+            return [_assistant(part, answer_options) for part in answer_parts]
 
 
-def _assistant(part: Text | Reasoning | Refusal | ToolCall, kept: StoredOptions) -> tuple[str, dict[str, Any]]:
+def _assistant(
+    part: Text | Reasoning | Refusal | ToolCall, answer_options: StoredOptions
+) -> tuple[str, dict[str, Any]]:
     match part:
         case Text(text=text):
             return "msg", _message(
@@ -90,12 +92,12 @@ def _assistant(part: Text | Reasoning | Refusal | ToolCall, kept: StoredOptions)
         case Reasoning(text=text):
             return "rs", {"type": "reasoning", "summary": [{"type": "summary_text", "text": text}]}
         case ToolCall():
-            if part.name in kept.waiting:
+            if part.name in answer_options.waiting:
                 return "call", {**item_of(part.name, part.id, part.arguments), "status": "completed"}
-            if part.name in kept.customs:
+            if part.name in answer_options.customs:
                 text = input_of(part.arguments)
                 return "ctc", {"type": "custom_tool_call", "call_id": part.id, "name": part.name, "input": text}
-            namespace, name = split_name(part.name, kept.namespaces)
+            namespace, name = split_name(part.name, answer_options.namespaces)
             call = {"type": "function_call", "call_id": part.id, "name": name, "arguments": part.arguments}
             return "fc", call if namespace is None else {**call, "namespace": namespace}
 

@@ -83,8 +83,8 @@ class Frames:
             self._with_ids = False
             self.put(b"error", encode(error)[1:-1])
         else:  # as all errors of a WebSocket are
-            told = {"type": "error", "status": failure.status, "error": {"type": failure.type, **error}}
-            self._out.append(encode(told) + b"\n")
+            message = {"type": "error", "status": failure.status, "error": {"type": failure.type, **error}}
+            self._out.append(encode(message) + b"\n")
 
     def take_bytes(self) -> bytes:
         out, self._out = self._out, []

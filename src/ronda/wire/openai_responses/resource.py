@@ -77,22 +77,24 @@ def since_of(response: str) -> int:
     return int(digits) if digits.isdecimal() and len(digits) < 10 else 0
 
 
-def conversation(run: Run, kept: StoredOptions) -> list[Turn]:
+def conversation(run: Run, answer_options: StoredOptions) -> list[Turn]:
     """What was said, without what stands around it: that belongs to one response, and is not carried over to the next."""
-    given = run.start.turns
+    turns = run.start.turns
     # A turn without parts says nothing: the model's own, or that of a response that was only prepared.
     generated = [turn for turn in run.generated if not isinstance(turn, AssistantTurn) or turn.parts]
-    return [*given[kept.lead : len(given) - kept.tail], *generated]
+    return [*turns[answer_options.lead : len(turns) - answer_options.tail], *generated]
 
 
 class Resource:
     """Writes the response as JSON, at any time of its life."""
 
-    __slots__ = ("_fixed", "_head", "kept", "run")
+    __slots__ = ("_fixed", "_head", "answer_options", "run")
 
-    def __init__(self, run: Run, kept: StoredOptions, since: int = 0) -> None:
+    def __init__(self, run: Run, answer_options: StoredOptions, since: int = 0) -> None:
         self.run = run
-        self.kept = kept if not since else msgspec.structs.replace(kept, previous=response_id(run.id))
+        self.answer_options = (
+            answer_options if not since else msgspec.structs.replace(answer_options, previous=response_id(run.id))
+        )
         self._head = b'{"id":%b,"object":"response","created_at":%d' % (
             encode(response_id(run.id, since)),
             int(run.start.at),
@@ -137,37 +139,40 @@ class Resource:
 
     def _echo(self) -> dict[str, Any]:
         """Every parameter of the request, by its value or by what holds where nothing was said."""
-        kept, plan = self.kept, self.run.plan
+        request, plan = self.answer_options, self.run.plan
         options = plan.options
-        instructions = self.run.start.turns[kept.lead - 1] if kept.instructed else None
+        instructions = self.run.start.turns[request.lead - 1] if request.instructed else None
         fields: dict[str, Any] = {
-            "model": kept.model,
-            "previous_response_id": kept.previous,
+            "model": request.model,
+            "previous_response_id": request.previous,
             "instructions": instructions.text if isinstance(instructions, SystemTurn) else None,
-            "tools": [*kept.hosted, *echo_tools(plan.tools, kept.namespaces, kept.customs, kept.servers)],
-            "tool_choice": {"type": kept.forced}
-            if kept.forced
-            else echo_choice(plan.choice, kept.customs, kept.waiting),
-            "truncation": kept.truncation,
+            "tools": [
+                *request.hosted,
+                *echo_tools(plan.tools, request.namespaces, request.customs, request.servers),
+            ],
+            "tool_choice": {"type": request.forced}
+            if request.forced
+            else echo_choice(plan.choice, request.customs, request.waiting),
+            "truncation": request.truncation,
             "parallel_tool_calls": plan.parallel,
-            "text": _text(options.response_format, kept.verbosity),
+            "text": _text(options.response_format, request.verbosity),
             "top_p": _or(options.top_p, 1.0),
             "presence_penalty": _number(options, "presence_penalty"),
             "frequency_penalty": _number(options, "frequency_penalty"),
-            "top_logprobs": kept.top_logprobs,
+            "top_logprobs": request.top_logprobs,
             "temperature": _or(options.temperature, 1.0),
-            "reasoning": {"effort": options.reasoning_effort, "summary": kept.summary},
+            "reasoning": {"effort": options.reasoning_effort, "summary": request.summary},
             "max_output_tokens": options.max_tokens,
             "max_tool_calls": plan.limits.tool_calls,
-            "store": kept.store,
-            "background": kept.background,
-            "service_tier": kept.service_tier,
-            "metadata": kept.metadata,
-            "safety_identifier": kept.safety_identifier,
-            "prompt_cache_key": kept.prompt_cache_key,
+            "store": request.store,
+            "background": request.background,
+            "service_tier": request.service_tier,
+            "metadata": request.metadata,
+            "safety_identifier": request.safety_identifier,
+            "prompt_cache_key": request.prompt_cache_key,
         }
-        if kept.user is not None:
-            fields["user"] = kept.user
+        if request.user is not None:
+            fields["user"] = request.user
         return fields
 
 

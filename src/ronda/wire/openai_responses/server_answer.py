@@ -92,17 +92,17 @@ class ResponseAnswer:
         since: int = 0,
     ) -> None:
         [run] = runs
-        kept = StoredOptions.of(run.start)
+        options = StoredOptions.of(run.start)
         self._run = run
         self._progress_type = progress_type
         self._is_whole = is_whole
-        self._kept = kept
-        self._sealer = sealer if kept.sealed else None
-        self._resource = Resource(run, kept, since)
+        self._options = options
+        self._sealer = sealer if options.sealed else None
+        self._resource = Resource(run, options, since)
         self.frames = Frames(
             sse,
             -1 if after is None else after,
-            kept.obfuscated if obfuscated is None else obfuscated,
+            options.obfuscated if obfuscated is None else obfuscated,
             with_ids=run.start.outlives,
         )
         self._output = Output(self.frames, response_id(run.id, since).removeprefix("resp_"))
@@ -117,8 +117,8 @@ class ResponseAnswer:
         self._running: dict[str, RunningCall] = {}  # of tools that run here, by their ids
         self._end: RunFinished | None = None
         # The tools of MCP servers that the request named.
-        self._origins = {spec.name: spec.origin for spec in run.plan.tools if spec.origin} if kept.servers else {}
-        self._is_listed = not kept.servers or since > 0  # the response before has it
+        self._origins = {spec.name: spec.origin for spec in run.plan.tools if spec.origin} if options.servers else {}
+        self._is_listed = not options.servers or since > 0  # the response before has it
 
     # ---- for the door ------------------------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class ResponseAnswer:
 
     def _begin(self, batch: Sequence[Event | Failure]) -> None:
         """What is said before anything happens. A response that was queued is under way with the first thing that does."""
-        put, is_queued = self.frames.put, self._kept.background
+        put, is_queued = self.frames.put, self._options.background
         response = b'"response":%b' % self._resource.under_way(b"queued" if is_queued else b"in_progress")
         if self.frames.count == 0:
             put(b"response.created", response)
@@ -155,7 +155,7 @@ class ResponseAnswer:
 
     def body(self, progress: dict[str, Any] | None = None) -> bytes:
         """Asked for while the run is under way, it has what is finished of it."""
-        more = extensions(self._run.start.session, [self._showing], self._kept.warnings, with_records=True)
+        more = extensions(self._run.start.session, [self._showing], self._options.warnings, with_records=True)
         if progress is not None:
             more["progress"] = progress
         items, used = self._output.items(), self._run.usage - self._showing.used_before
@@ -285,7 +285,7 @@ class ResponseAnswer:
     def _list_servers(self) -> None:
         self._is_listed = True
         errors = errors_of(self._run.start)
-        for label in labels(self._kept.servers):
+        for label in labels(self._options.servers):
             ServerListing(self._output, label, self._run.plan.tools, errors.get(label))
 
     def _is_mcp(self, call: ToolCall) -> bool:
@@ -304,12 +304,12 @@ class ResponseAnswer:
             origin = self._origins.get(call.name) or Origin(OWN_LABEL, call.name)
             running = McpCall(self._output, call, origin, self._showing.approval_ids.get(call.id))
         elif (begun := read_call(call)) is not None:
-            running = SearchItem(self._output, call, begun, shows_sources=self._kept.shows_sources)
+            running = SearchItem(self._output, call, begun, shows_sources=self._options.shows_sources)
         elif searches_tools(call, self._run.tools):
             running = ToolSearchOutput(self._output, call, self._run.tools)
         elif tool_type := tools.tool_type(call):
             container = container_id(self._run.start.session)
-            running = begin_hosted(self._output, tool_type, call, container, with_outputs=self._kept.code_outputs)
+            running = begin_hosted(self._output, tool_type, call, container, with_outputs=self._options.code_outputs)
         if running is not None:
             self._running[call.id] = running
         return running
@@ -343,12 +343,12 @@ class ResponseAnswer:
         id = self._showing.shown_id(id)
         self._close_thoughts()
         self._close_message(b"completed", "commentary")
-        if name in self._kept.waiting:
+        if name in self._options.waiting:
             waiting = ItemCall(self._output, id, name)
             waiting.add(arguments)
             return waiting
-        is_custom = name in self._kept.customs
-        split = split_name(name, self._kept.namespaces)
+        is_custom = name in self._options.customs
+        split = split_name(name, self._options.namespaces)
         call = Call(self._output, id, *split, is_custom)
         if arguments:
             call.add(arguments)
@@ -372,7 +372,7 @@ class ResponseAnswer:
 
     def _close_call(self, handed: Call | ItemCall, call: ToolCall, status: bytes) -> None:
         """A call of the caller's, whole."""
-        handed.close(status, call.arguments, split_name(call.name, self._kept.namespaces)[1])
+        handed.close(status, call.arguments, split_name(call.name, self._options.namespaces)[1])
 
     def _seal(self, turn: AssistantTurn) -> None:
         """The model's own JSON of a turn of which the caller sees everything, for it to bring back."""

@@ -155,7 +155,7 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
     options, verbosity, summary = _read_options(fields, include)
     previous: str | None = field(fields, "previous_response_id", str, None)
     choice = read_choice(fields["tool_choice"], tools.waiting) if "tool_choice" in fields else ToolChoice()
-    kept = StoredOptions(
+    answer_options = StoredOptions(
         previous=previous,
         truncation=field(fields, "truncation", Literal["auto", "disabled"], "disabled"),
         summary=summary,
@@ -180,7 +180,7 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         forced=forced_type(choice),
     )
     generates: bool = field(fields, "generate", bool, True)
-    if kept.background and not generates:
+    if answer_options.background and not generates:
         raise BadRequest("'generate' is false: there is nothing to do in the background", param="generate")
     read_input = _read_input(fields, sealer, may_be_empty=previous is not None or not generates)
     return ResponseRequest(
@@ -198,14 +198,14 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         stream=stream,
         max_tool_rounds=read_bounded(fields, "max_tool_rounds", 0),
         max_tool_calls=read_bounded(fields, "max_tool_calls", 1),
-        truncates=kept.truncation == "auto" or field(fields, "truncate_sequence", bool, False),
+        truncates=answer_options.truncation == "auto" or field(fields, "truncate_sequence", bool, False),
         session=session_fields.read_session(fields),
         lingers=read_disconnect(fields),
         permission=read_permission(fields),
-        background=kept.background,
+        background=answer_options.background,
         keep="stored" if store else "memory",
         inputs=field(fields, "inputs", dict[str, Any], {}),
-        answer=kept,
+        answer=answer_options,
         instructions=field(fields, "instructions", str, None),
         previous=previous,
         generates=generates,

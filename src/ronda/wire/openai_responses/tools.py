@@ -224,12 +224,12 @@ def _waiting(type: str, raw: Raw) -> ToolSpec:
 def _custom(tool: _Tool, path: str) -> ToolSpec:
     """What the model writes for it is text, which as a function's it has in `input`: no other upstream has such tools, and
     the loop looks into arguments."""
-    told = "What the tool is given, as it is."
+    instructions = "What the tool is given, as it is."
     if tool.format is not None and tool.format.type == "grammar":
-        told += f" It must follow this grammar ({tool.format.syntax or 'lark'}):\n{tool.format.definition}"
+        instructions += f" It must follow this grammar ({tool.format.syntax or 'lark'}):\n{tool.format.definition}"
     schema = {
         "type": "object",
-        "properties": {"input": {"type": "string", "description": told}},
+        "properties": {"input": {"type": "string", "description": instructions}},
         "required": ["input"],
         "additionalProperties": False,
     }
