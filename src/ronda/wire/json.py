@@ -41,6 +41,11 @@ def to_raws(members: Mapping[str, Any]) -> dict[str, Raw]:
     return {name: Raw(encode(value)) for name, value in members.items()}
 
 
+def present(**members: Any) -> dict[str, Any]:
+    """Those that say something."""
+    return {name: value for name, value in members.items() if value is not None}
+
+
 _PIECE: Final = 1024 * 1024  # bytes: 1 ms to look at
 _TEXT_PIECE: Final = 256 * 1024  # characters: 4 ms to encode where each must be escaped
 

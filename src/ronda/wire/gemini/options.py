@@ -14,7 +14,7 @@ from ronda.core.parts import NULL
 from ronda.core.plan import Options, ResponseFormat
 from ronda.schema.lower import GEMINI, lower, lower_json
 from ronda.wire.gemini.models import Model
-from ronda.wire.json import UNREADABLE
+from ronda.wire.json import UNREADABLE, present
 
 # A chat client's word for it → Gemini's, inside generationConfig.
 RENAMED: Final = {
@@ -39,17 +39,13 @@ def unsent(options: Options) -> tuple[str, ...]:
 
 
 def write_options(options: Options, model: Model, has_tools: bool, tool_config: dict[str, Any]) -> dict[str, Any]:
-    config: dict[str, Any] = {}
-    if options.max_tokens is not None:
-        config["maxOutputTokens"] = options.max_tokens
-    if options.temperature is not None:
-        config["temperature"] = options.temperature
-    if options.top_p is not None:
-        config["topP"] = options.top_p
-    if options.stop:
-        config["stopSequences"] = options.stop
-    if options.seed is not None:
-        config["seed"] = options.seed
+    config = present(
+        maxOutputTokens=options.max_tokens,
+        temperature=options.temperature,
+        topP=options.top_p,
+        stopSequences=options.stop or None,
+        seed=options.seed,
+    )
     if options.response_format is not None and (model.answers_with_both or not has_tools):
         # Else the loop alone holds the answer to its form.
         config |= _write_format(options.response_format)

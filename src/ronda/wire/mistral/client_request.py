@@ -11,7 +11,7 @@ from typing import Any, Final
 from ronda.core.parts import NULL, AssistantTurn
 from ronda.core.plan import Options, ResponseFormat
 from ronda.core.request import ModelRequest
-from ronda.wire.json import encode
+from ronda.wire.json import encode, present
 from ronda.wire.mistral import API
 from ronda.wire.mistral.messages import BEGIN, Messages
 from ronda.wire.mistral.tools import Tools
@@ -72,23 +72,16 @@ class Body(RequestBody[Messages, bytes]):
         options = request.options
         rest: dict[str, Any] = {"agent_id" if self._agent else "model": model}
         rest |= self.tools.write(request.choice)
-        if "tools" in rest and options.parallel_tool_calls is not None:
-            rest["parallel_tool_calls"] = options.parallel_tool_calls
-        if request.stream:
-            rest["stream"] = True
-        if options.max_tokens is not None:
-            rest["max_tokens"] = options.max_tokens
-        if not self._agent:
-            if options.temperature is not None:
-                rest["temperature"] = options.temperature
-            if options.top_p is not None:
-                rest["top_p"] = options.top_p
-        if options.stop:
-            rest["stop"] = options.stop
-        if options.seed is not None:
-            rest["random_seed"] = options.seed
-        if options.reasoning_effort is not None:
-            rest["reasoning_effort"] = options.reasoning_effort
+        rest |= present(
+            parallel_tool_calls=options.parallel_tool_calls if "tools" in rest else None,
+            stream=request.stream or None,
+            max_tokens=options.max_tokens,
+            temperature=None if self._agent else options.temperature,
+            top_p=None if self._agent else options.top_p,
+            stop=options.stop or None,
+            random_seed=options.seed,
+            reasoning_effort=options.reasoning_effort,
+        )
         if options.response_format is not None:
             rest["response_format"] = _write_format(options.response_format)
         dropped = unsent(options, self._agent)
@@ -103,11 +96,7 @@ class Body(RequestBody[Messages, bytes]):
 def _write_format(format: ResponseFormat) -> dict[str, Any]:
     if format.type == "json_object" or format.schema == NULL:  # a schema must be there
         return {"type": "json_object"}
-    schema: dict[str, Any] = {"name": format.name, "schema": format.schema}
-    if format.description is not None:
-        schema["description"] = format.description
-    if format.strict is not None:
-        schema["strict"] = format.strict
+    schema = present(name=format.name, schema=format.schema, description=format.description, strict=format.strict)
     return {"type": "json_schema", "json_schema": schema}
 
 

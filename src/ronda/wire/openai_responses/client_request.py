@@ -13,7 +13,7 @@ from ronda.core.parts import NULL, SystemTurn, Turn
 from ronda.core.plan import ANY_OBJECT, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.errors import BadRequest
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import UNREADABLE, encode, present
 from ronda.wire.openai_chat.names import NO_NAMES, is_name, wire_name, wire_names
 from ronda.wire.openai_chat.quirks import ANYONE, Quirks
 from ronda.wire.openai_responses import API
@@ -86,20 +86,12 @@ class Body(RequestBody[Items, bytes]):
             rest["include"] = include
         limit = extra.pop("max_completion_tokens", None) or options.max_tokens
         extra.pop("max_tokens", None)  # kept by the chat door beside its newer name
-        if limit is not None:
-            rest["max_output_tokens"] = limit
-        if options.temperature is not None:
-            rest["temperature"] = options.temperature
-        if options.top_p is not None:
-            rest["top_p"] = options.top_p
-        fields: dict[str, Any] = {}
-        if (verbosity := extra.pop("verbosity", None)) is not None:
-            fields["verbosity"] = verbosity
+        rest |= present(max_output_tokens=limit, temperature=options.temperature, top_p=options.top_p)
+        fields = present(verbosity=extra.pop("verbosity", None))
         if options.response_format is not None:
             fields["format"] = _write_format(options.response_format)
         _merge(rest, "text", fields, extra)
-        effort = {"effort": options.reasoning_effort} if options.reasoning_effort is not None else {}
-        _merge(rest, "reasoning", effort, extra)
+        _merge(rest, "reasoning", present(effort=options.reasoning_effort), extra)
         rest.update(extra)
         return b"]," + encode(rest)[1:]
 
