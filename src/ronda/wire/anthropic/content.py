@@ -22,7 +22,7 @@ from ronda.core.parts import NULL, AssistantTurn, Reasoning, Text, ToolCall
 from ronda.wire.anthropic.search_blocks import citations_of
 from ronda.wire.anthropic.turns import INVALID_JSON, is_ours, own_message
 from ronda.wire.citations import CitedText, Source, cited_stretches
-from ronda.wire.json import UNREADABLE, decode_members, decode_text, encode, in_one_line
+from ronda.wire.json import UNREADABLE, decode_members, decode_text, encode, in_one_line, to_raws
 
 Kind = Literal["text", "thinking", "tool_use", "other"]
 
@@ -84,6 +84,16 @@ def _own_parts(turn: AssistantTurn) -> list[Part]:
 
 def call_part(call: ToolCall, members: dict[str, Raw] | None = None) -> Part:
     return Part("tool_use", call.arguments, id=call.id, name=call.name, members=members or {})
+
+
+def use_part(id: str, name: str, input: Any, kind: str = "server_tool_use", **more: str) -> Part:
+    """A call of a tool that runs here."""
+    members = {"type": kind, "id": id, "name": name, **more, "input": input}
+    return Part("other", encode(input).decode(), members=to_raws(members))
+
+
+def result_part(kind: str, id: str, content: Any, **more: bool) -> Part:
+    return Part("other", members=to_raws({"type": kind, "tool_use_id": id, **more, "content": content}))
 
 
 def _native_part(members: dict[str, Raw], calls: dict[str, ToolCall]) -> Part | None:
@@ -291,6 +301,11 @@ class Content:
         if part.kind == "tool_use" and part.text.strip() and _object(part.text) is None:
             part = replace(part, text=encode(input_of(part.text)).decode())
         self._complete(self._begin(part), part)
+
+    def put(self, part: Part) -> None:
+        """A whole block, with nothing behind it."""
+        self.add(part)
+        self.close()
 
     def say(self, piece: CitedText) -> None:
         """More text. If it cites sources, a stretch of it ends here, and what follows is another block."""

@@ -22,7 +22,7 @@ from ronda.wire.anthropic.models import Model
 from ronda.wire.anthropic.names import Names
 from ronda.wire.anthropic.tools import is_forced, stand_ins, write_choice, write_tools
 from ronda.wire.anthropic.turns import system_blocks
-from ronda.wire.json import UNREADABLE, encode_message
+from ronda.wire.json import UNREADABLE, encode_message, present
 from ronda.wire.projection import Changes, Kind, passed_on
 
 # Fields of other dialects that change nothing here. `Options.seed` is one more: the API cannot be seeded.
@@ -126,18 +126,14 @@ def write_tail(
     elif facts.called:
         rest["tools"] = stand_ins(facts.called)
         rest["tool_choice"] = {"type": "none"}
-    if request.stream:
-        rest["stream"] = True
-    if options.temperature is not None:
-        rest["temperature"] = options.temperature
-    if options.top_p is not None:
-        rest["top_p"] = options.top_p
-    if options.stop:
-        rest["stop_sequences"] = options.stop
-    if thinking is not None:
-        rest["thinking"] = thinking
-    if config:
-        rest["output_config"] = config
+    rest |= present(
+        stream=request.stream or None,
+        temperature=options.temperature,
+        top_p=options.top_p,
+        stop_sequences=options.stop or None,
+        thinking=thinking,
+        output_config=config or None,
+    )
     rest.update(_extra(passed_on(extra, _OWN, changes)))
     if facts.container is not None and bytes(extra.get("container", b""))[:1] != b'"':
         rest["container"] = facts.container  # the id: the parameters it was made with are refused the second time

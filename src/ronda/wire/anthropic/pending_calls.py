@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.events import Asked
-from ronda.wire.anthropic.content import Part, input_of
+from ronda.wire.anthropic.content import Part, input_of, use_part
 from ronda.wire.approvals import Decision, read_approvals
-from ronda.wire.json import UNREADABLE, encode, to_raws
+from ronda.wire.json import UNREADABLE
 from ronda.wire.web_calls import ronda_id
 
 _MARK = "appr_"
@@ -25,9 +25,7 @@ def approval_block_id(approval: str, kind: str = "srvtoolu") -> str:
 
 def waiting_use(id: str, question: Asked) -> Part:
     """For a call of a tool that the API has no block for."""
-    input = input_of(question.arguments)
-    members = {"type": "server_tool_use", "id": id, "name": question.tool, "input": input}
-    return Part("other", encode(input).decode(), members=to_raws(members))
+    return use_part(id, question.tool, input_of(question.arguments))
 
 
 class _Block(Struct):

@@ -24,15 +24,13 @@ from ronda.core.events import (
     ToolProgressed,
 )
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, Usage
-from ronda.core.plan import Origin
 from ronda.core.run import Run
 from ronda.wire import updates
-from ronda.wire.anthropic import API, mcp_blocks
+from ronda.wire.anthropic import API
 from ronda.wire.anthropic.content import Content, Part, PartialBlock, call_part, cited_parts, parts_of
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.anthropic.pending_calls import approval_block_id, waiting_use
-from ronda.wire.anthropic.search_blocks import block_id, result_block, use_block
-from ronda.wire.anthropic.server_tools import CODE_TOOLS, code_result, code_use, tool_search_result, tool_search_use
+from ronda.wire.anthropic.server_tools import CODE_TOOLS, block_id, write_result, write_use
 from ronda.wire.anthropic.turns import is_ours, own_message
 from ronda.wire.approvals import EVENT
 from ronda.wire.citations import CitedPieces
@@ -44,8 +42,7 @@ from ronda.wire.json import encode
 from ronda.wire.preview import ArgumentPatches
 from ronda.wire.showing import Showing
 from ronda.wire.supplies import supplies_of, write_mounts
-from ronda.wire.tool_search import found_in, searches_tools
-from ronda.wire.web_calls import read_call, read_outcome
+from ronda.wire.web_search import WEB_TOOLS
 
 PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
 _PROGRESS: Final = b"agentic_tool_call_progress"
@@ -207,7 +204,7 @@ class MessageAnswer:
         return {"id": id, "type": "message", "role": "assistant", "model": self._options.model}
 
     def _write(self, update: updates.Update) -> None:
-        content, tools = self._content, self._showing.tools
+        content = self._content
         match update:
             case TextDelta(text=text):
                 self._say(text)
@@ -251,19 +248,7 @@ class MessageAnswer:
                 for one in ended if rewritten is None else (rewritten,):
                     self._write(one)
             case updates.ToolEnded(call=call, result=result, files=files):
-                if tools.tool_type(call) in CODE_TOOLS and (id := self._begun.pop(call.id, None)) is not None:
-                    content.add(code_result(tools.tool_type(call), id, result, tools.members(call.id), files))
-                    content.close()
-                if searches_tools(call, self._run.tools) and (id := self._begun.pop(call.id, None)) is not None:
-                    content.add(tool_search_result(id, result, found_in(tools.members(call.id), self._run.tools)))
-                    content.close()
-                for file in files:
-                    self._tell(b"file_produced", file)
-                if (origin := self._origins.get(call.name)) is None:
-                    self._tell(_PROGRESS, tools.progress(call.id, result))
-                    self._end_search(call, result)
-                else:
-                    self._end_mcp(call, origin, result)
+                self._end_call(call, result, files)
             case updates.Ended():
                 self._end(update)
             case updates.Paused():
@@ -296,61 +281,40 @@ class MessageAnswer:
         self._content.show(parts if self._cited is None else cited_parts(parts, self._showing.sources))
 
     def _begin_call(self, call: ToolCall) -> None:
-        if (origin := self._origins.get(call.name)) is None:
-            self._begin_search(call)
-            self._begin_hosted(call)
-            self._tell(_PROGRESS, self._showing.tools.progress(call.id))
-        else:
-            self._begin_mcp(call, origin)
+        """A call of a tool that the API has itself, or of an MCP server, is a block of the message."""
+        origin, tools = self._origins.get(call.name), self._showing.tools
+        id, tool_type = self._use_id(call), tools.tool_type(call)
+        part = write_use(id, call, origin, tool_type, self._run.tools)
+        if part is not None:
+            self._has_container = self._has_container or tool_type in CODE_TOOLS
+            if call.id not in self._begun:
+                self._begun[call.id] = id
+                self._content.put(part)
+        if origin is None:
+            self._tell(_PROGRESS, tools.progress(call.id))
 
     def _use_id(self, call: ToolCall) -> str:
         """Of the block that a call is. That of one which people are asked about says so: it may come back alone."""
-        approval = self._showing.approval_ids.get(call.id)
-        return block_id(self._run.id, len(self._content.blocks)) if approval is None else approval_block_id(approval)
+        is_mcp = call.name in self._origins
+        if (approval := self._showing.approval_ids.get(call.id)) is not None:
+            return approval_block_id(approval, "mcptoolu" if is_mcp else "srvtoolu")
+        return block_id(self._run.id, len(self._content.blocks), is_mcp=is_mcp)
 
-    def _begin_search(self, call: ToolCall) -> None:
-        if call.id not in self._begun and (begun := read_call(call)) is not None:
-            id = self._begun[call.id] = self._use_id(call)
-            members, input = use_block(id, begun)
-            self._content.add(Part("other", input, members=members))
-            self._content.close()
-
-    def _end_search(self, call: ToolCall, result: ToolResult) -> None:
+    def _end_call(self, call: ToolCall, result: ToolResult, files: Sequence[dict[str, Any]]) -> None:
+        origin, tools = self._origins.get(call.name), self._showing.tools
+        if origin is not None and call.id not in self._begun:
+            self._begin_call(call)
         id = self._begun.pop(call.id, None)
-        ended = read_outcome(call, result, self._showing.tools.details(call.id))
-        if id is not None and ended is not None:
-            self._content.add(Part("other", members=result_block(id, ended, result)))
-            self._content.close()
-
-    def _begin_mcp(self, call: ToolCall, origin: Origin) -> str:
-        if call.id in self._begun:
-            return self._begun[call.id]
-        approval = self._showing.approval_ids.get(call.id)
-        place = len(self._content.blocks)
-        id = mcp_blocks.block_id(self._run.id, place) if approval is None else approval_block_id(approval, "mcptoolu")
-        self._begun[call.id] = id
-        self._content.add(mcp_blocks.use_part(id, call, origin))
-        self._content.close()
-        return id
-
-    def _end_mcp(self, call: ToolCall, origin: Origin, result: ToolResult) -> None:
-        id = self._begin_mcp(call, origin)
-        del self._begun[call.id]
-        self._content.add(mcp_blocks.result_part(id, result))
-        self._content.close()
-
-    def _begin_hosted(self, call: ToolCall) -> None:
-        """A call of a tool that the API has itself is a block of the message."""
-        id = self._use_id(call)
-        is_search = searches_tools(call, self._run.tools)
-        part = tool_search_use(call, id) if is_search else code_use(self._showing.tools.tool_type(call), call, id)
-        if part is not None:
-            self._has_container = self._has_container or not is_search
-            if call.id in self._begun:
-                return
-            self._begun[call.id] = id
-            self._content.add(part)
-            self._content.close()
+        part = None if id is None else write_result(id, call, result, origin, tools, self._run.tools, files)
+        is_last = origin is not None or call.name in WEB_TOOLS  # of these, the progress is told first
+        if part is not None and not is_last:
+            self._content.put(part)
+        for file in files:
+            self._tell(b"file_produced", file)
+        if origin is None:
+            self._tell(_PROGRESS, tools.progress(call.id, result))
+        if part is not None and is_last:
+            self._content.put(part)
 
     def _is_shown(self, part: Part) -> bool:
         if part.kind == "tool_use":

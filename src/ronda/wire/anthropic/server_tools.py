@@ -1,4 +1,7 @@
-"""Calls of tools that ran here, as the blocks that Anthropic's clients know them by: a use, and its result behind it."""
+"""Calls of tools that ran here, as the blocks that Anthropic's clients know them by: a use, and its result behind it.
+
+Code, commands, searches for tools and of the web, pages that were read; and the tools of MCP servers that the request named.
+"""
 
 from __future__ import annotations
 
@@ -6,54 +9,70 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ronda.core.parts import ToolCall, ToolResult
-from ronda.core.plan import ToolSpec
-from ronda.wire.anthropic.content import Part
-from ronda.wire.json import encode, read_object, to_raws
+from ronda.core.plan import Origin, ToolSpec
+from ronda.wire.anthropic.content import Part, input_of, result_part, use_part
+from ronda.wire.citations import Source
+from ronda.wire.json import read_object
+from ronda.wire.tool_records import ToolRecords
+from ronda.wire.tool_search import found_in, searches_tools
+from ronda.wire.web_calls import WebCall, read_call, read_outcome, ronda_id, seal, texts_of
 
 _NAMES: Final = {"code_execution": "code_execution", "shell": "bash_code_execution"}
 CODE_TOOLS: Final = frozenset(_NAMES)  # types of tools
 
 
-def code_use(tool_type: str, call: ToolCall, id: str) -> Part | None:
+def block_id(run: str, place: int, *, is_mcp: bool) -> str:
+    rest = f"{run.removeprefix('run_')}_{place}"
+    return f"mcptoolu_{rest}" if is_mcp else ronda_id("srvtoolu", rest)
+
+
+def write_use(
+    id: str, call: ToolCall, origin: Origin | None, tool_type: str, tools: Mapping[str, ToolSpec]
+) -> Part | None:
     """None where the API has no block for such a call."""
-    name = _NAMES.get(tool_type)
+    if origin is not None:
+        return use_part(id, origin.tool, input_of(call.arguments), "mcp_tool_use", server_name=origin.server)
+    if (web := read_call(call)) is not None:
+        return use_part(id, _web_tool(web), web.arguments)
     arguments = read_object(call.arguments)
-    if name == "code_execution" and isinstance(code := arguments.get("code"), str):
-        input = {"code": code}
-    elif name == "bash_code_execution" and isinstance(commands := arguments.get("commands"), list):
-        input = {"command": "\n".join(map(str, commands))}
-    else:
-        return None
-    members = {"type": "server_tool_use", "id": id, "name": name, "input": input}
-    return Part("other", encode(input).decode(), members=to_raws(members))
+    if searches_tools(call, tools):  # by words, whichever of the two the request has asked for
+        return use_part(id, "tool_search_tool_bm25", arguments)
+    if tool_type == "code_execution" and isinstance(code := arguments.get("code"), str):
+        return use_part(id, _NAMES[tool_type], {"code": code})
+    if tool_type == "shell" and isinstance(commands := arguments.get("commands"), list):
+        return use_part(id, _NAMES[tool_type], {"command": "\n".join(map(str, commands))})
+    return None
 
 
-def tool_search_use(call: ToolCall, id: str) -> Part:
-    """A search for tools: by words, whichever of the two the request has asked for."""
-    input = read_object(call.arguments)
-    members = {"type": "server_tool_use", "id": id, "name": "tool_search_tool_bm25", "input": input}
-    return Part("other", encode(input).decode(), members=to_raws(members))
+def write_result(
+    id: str,
+    call: ToolCall,
+    result: ToolResult,
+    origin: Origin | None,
+    records: ToolRecords,
+    tools: Mapping[str, ToolSpec],
+    files: Sequence[Mapping[str, Any]],
+) -> Part | None:
+    if origin is not None:
+        return result_part("mcp_tool_result", id, [{"type": "text", "text": result.content}], is_error=result.failed)
+    if (web := read_outcome(call, result, records.details(call.id))) is not None:
+        return result_part(f"{_web_tool(web)}_tool_result", id, _web_content(web, result))
+    if searches_tools(call, tools):
+        found = found_in(records.members(call.id), tools)
+        return result_part("tool_search_tool_result", id, _found_tools(result, found))
+    if (name := _NAMES.get(records.tool_type(call))) is not None:
+        return result_part(f"{name}_tool_result", id, _code_content(name, result, records.members(call.id), files))
+    return None
 
 
-def tool_search_result(id: str, result: ToolResult, found: Sequence[ToolSpec]) -> Part:
-    content: dict[str, Any] = {
-        "type": "tool_search_tool_search_result",
-        "tool_references": [{"type": "tool_reference", "tool_name": spec.name} for spec in found],
-    }
+def _found_tools(result: ToolResult, found: Sequence[ToolSpec]) -> dict[str, Any]:
     if result.failed:
-        content = {"type": "tool_search_tool_result_error", "error_code": "unavailable", "error_message": None}
-    return Part("other", members=to_raws({"type": "tool_search_tool_result", "tool_use_id": id, "content": content}))
+        return {"type": "tool_search_tool_result_error", "error_code": "unavailable", "error_message": None}
+    references = [{"type": "tool_reference", "tool_name": spec.name} for spec in found]
+    return {"type": "tool_search_tool_search_result", "tool_references": references}
 
 
-def code_result(
-    tool_type: str, id: str, result: ToolResult, details: Mapping[str, Any], files: Sequence[Mapping[str, Any]]
-) -> Part:
-    name = _NAMES[tool_type]
-    members = {"type": f"{name}_tool_result", "tool_use_id": id, "content": _content(name, result, details, files)}
-    return Part("other", members=to_raws(members))
-
-
-def _content(
+def _code_content(
     name: str, result: ToolResult, details: Mapping[str, Any], files: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     if not details:  # it was not run
@@ -69,3 +88,34 @@ def _content(
         "return_code": code if isinstance(code, int) else int(result.failed),
         "content": [{"type": f"{name}_output", "file_id": file["id"]} for file in files if file.get("id")],
     }
+
+
+def _web_tool(call: WebCall) -> str:
+    return "web_fetch" if call.query is None else "web_search"
+
+
+def _web_content(call: WebCall, result: ToolResult) -> list[dict[str, Any]] | dict[str, Any]:
+    if call.error_code:
+        return {"type": f"{_web_tool(call)}_tool_result_error", "error_code": call.error_code}
+    texts = texts_of(result)
+    if call.query is None:
+        return _page(call, "".join(texts))
+    return [_search_result(source, text) for source, text in zip(call.results, texts, strict=False)]
+
+
+def _search_result(source: Source, text: str) -> dict[str, Any]:
+    return {
+        "type": "web_search_result",
+        "url": source.url,
+        "title": source.title,
+        "encrypted_content": seal(text),
+        "page_age": None,
+    }
+
+
+def _page(call: WebCall, text: str) -> dict[str, Any]:
+    url, title = (call.results[0].url, call.results[0].title) if call.results else (call.url or "", "")
+    source = {"type": "text", "media_type": "text/plain", "data": text}
+    citations = {"enabled": True} if call.results and call.results[0].document is not None else None
+    document = {"type": "document", "source": source, "title": title or None, "citations": citations}
+    return {"type": "web_fetch_result", "url": url, "retrieved_at": None, "content": document}
