@@ -18,8 +18,7 @@ from ronda.tools.search.backend import Backend, Query, Result, SearchFailed
 from ronda.tools.search.callback import CallbackBackend
 from ronda.tools.search.duckduckgo import DuckDuckGo, read_results
 from ronda.tools.search.folder import FolderBackend
-from ronda.tools.search.json_api import JsonApi, JsonBackend
-from ronda.tools.search.searxng import Searxng
+from ronda.tools.search.json_api import JsonApi, JsonBackend, Searxng
 from ronda.tools.search.settings import open_backend, read_settings
 from ronda.wire.web_search import SearchOptions
 
@@ -124,7 +123,7 @@ async def test_searxng_is_asked_for_json(api: Api) -> None:
     found = await Searxng(f"{api.url}/").search(Query("bread & butter"))
 
     assert found == [Result("Bread", "All about it", "https://bread.example")]
-    assert api.last()["path"] == "/search?q=bread+%26+butter&format=json"
+    assert api.last()["path"] == "/search?format=json&q=bread+%26+butter"
 
 
 async def test_searxng_without_json_says_what_to_switch_on(api: Api) -> None:

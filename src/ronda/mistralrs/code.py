@@ -75,17 +75,10 @@ class SandboxPolicy:
     strict: bool = False
 
     def as_ours(self) -> Policy:
-        return Policy(
-            network=_NETWORKS[NetworkMode(self.network)],
-            max_memory_mb=self.max_memory_mb,
-            max_cpu_secs=self.max_cpu_secs,
-            max_procs=self.max_procs,
-            max_open_fds=self.max_open_fds,
-            max_file_sz_mb=self.max_file_sz_mb,
-            extra_fs_read=tuple([os.fspath(path) for path in self.extra_fs_read]),
-            extra_fs_write=tuple([os.fspath(path) for path in self.extra_fs_write]),
-            extra_env=tuple(self.extra_env),
-        )
+        fields = {name: value for name, value in vars(self).items() if name not in ("strict", "network")}
+        for name in ("extra_fs_read", "extra_fs_write", "extra_env"):
+            fields[name] = tuple(map(os.fspath, fields[name]))
+        return Policy(network=_NETWORKS[NetworkMode(self.network)], **fields)
 
 
 @dataclass(frozen=True)
@@ -98,14 +91,7 @@ class CodeExecutionConfig:
     approval_callback: Callable[[dict[str, Any]], bool] | None = None
 
     def as_ours(self) -> code_settings.CodeExecutionConfig:
-        return code_settings.CodeExecutionConfig(
-            python_path=self.python_path,
-            timeout_secs=60.0 if self.timeout_secs is None else self.timeout_secs,
-            working_directory=self.working_directory,
-            sandbox_policy=None if self.sandbox_policy is None else self.sandbox_policy.as_ours(),
-            permission=None if self.permission is None else AgentPermission(self.permission).value,
-            approval_callback=self.approval_callback,
-        )
+        return code_settings.CodeExecutionConfig(**_our_fields(self))
 
 
 @dataclass(frozen=True)
@@ -117,13 +103,17 @@ class ShellConfig:
     permission: AgentPermission | None = None
 
     def as_ours(self) -> code_settings.ShellConfig:
-        return code_settings.ShellConfig(
-            shell_path=self.shell_path or "/bin/sh",
-            timeout_secs=600.0 if self.timeout_secs is None else self.timeout_secs,
-            working_directory=self.working_directory,
-            sandbox_policy=None if self.sandbox_policy is None else self.sandbox_policy.as_ours(),
-            permission=None if self.permission is None else AgentPermission(self.permission).value,
-        )
+        return code_settings.ShellConfig(**_our_fields(self))
+
+
+def _our_fields(config: CodeExecutionConfig | ShellConfig) -> dict[str, Any]:
+    """What was said, as ours has it; of the rest our defaults hold, which are the original's."""
+    fields = {name: value for name, value in vars(config).items() if value is not None}
+    if config.sandbox_policy is not None:
+        fields["sandbox_policy"] = config.sandbox_policy.as_ours()
+    if config.permission is not None:
+        fields["permission"] = AgentPermission(config.permission).value
+    return fields
 
 
 class _Config(Protocol[Ours]):

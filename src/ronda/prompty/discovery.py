@@ -33,6 +33,7 @@ class ModelInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
 # ---- a provider's record ------------------------------------------------------------------------------------------------
 
 _WINDOWS = ("maxContextLength", "contextWindow", "context_length")
+_MORE_WINDOWS = ("max_context_length", "context_window", "max_model_len", "max_input_tokens")
 _INPUTS = ("inputModalities", "input_modalities", "supportedInputModalities")
 _OUTPUTS = ("outputModalities", "output_modalities", "supportedOutputModalities")
 
@@ -46,7 +47,7 @@ def map_model(provider: str, raw: Raw, shape: str | None = None) -> ModelInfo:
         shape = "catalog" if "id" in raw and "properties" not in raw else "deployment"
     match provider, shape:
         case "anthropic", _:
-            return _anthropic(raw)
+            return msgspec.structs.replace(_plain(raw), owned_by="anthropic")
         case "foundry" | "azure", "deployment":
             return _deployment(raw)
         case _:
@@ -61,24 +62,12 @@ def map_models(provider: str, answer: Raw | Sequence[Raw], shape: str | None = N
     return [map_model(provider, record, shape) for record in records if isinstance(record, Mapping)]
 
 
-def _anthropic(raw: Raw) -> ModelInfo:
-    return ModelInfo(
-        id=_text(raw, "id") or "",
-        display_name=_text(raw, "display_name"),
-        owned_by="anthropic",
-        context_window=_count(raw, "context_length", "max_input_tokens"),
-        input_modalities=_words(raw, "input_modalities"),
-        output_modalities=_words(raw, "output_modalities"),
-        additional_properties=dict(raw),
-    )
-
-
 def _plain(raw: Raw) -> ModelInfo:
     return ModelInfo(
         id=_text(raw, "id", "name") or "",
         display_name=_text(raw, "display_name", "displayName"),
         owned_by=_text(raw, "owned_by", "ownedBy"),
-        context_window=_count(raw, *_WINDOWS, "max_context_length", "context_window", "max_model_len"),
+        context_window=_count(raw, *_WINDOWS, *_MORE_WINDOWS),
         input_modalities=_words(raw, *_INPUTS),
         output_modalities=_words(raw, *_OUTPUTS),
         additional_properties=dict(raw),

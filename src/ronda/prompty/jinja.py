@@ -31,19 +31,6 @@ from ronda.prompty.jinja_functions import FILTERS, TESTS
 from ronda.prompty.segments import Budget, Fragment, Out, Rich, Segment, TemplateError
 from ronda.prompty.template_values import items_of, kind_of, truthy
 
-# What there is to run; anything else is refused.
-_STATEMENTS = (
-    nodes.Output,
-    nodes.If,
-    nodes.For,
-    nodes.Assign,
-    nodes.AssignBlock,
-    nodes.With,
-    nodes.Macro,
-    nodes.FilterBlock,
-    nodes.Scope,
-)
-
 
 class Macro(Struct, frozen=True, eq=False):
     node: nodes.Macro
@@ -117,25 +104,14 @@ class Interpreter(Expressions):
     def __init__(self, out: Out, budget: Budget) -> None:
         super().__init__(budget, out)
         self._depth = 0
-        self._doings: dict[type[nodes.Node], Callable[[Any, Scope], None]] = {
-            nodes.Output: self._output,
-            nodes.If: self._if,
-            nodes.For: self._for,
-            nodes.Assign: self._assign,
-            nodes.AssignBlock: self._assign_block,
-            nodes.With: self._with,
-            nodes.Macro: lambda node, scope: scope.put(node.name, Macro(node, scope)),
-            nodes.FilterBlock: self._filter_block,
-            nodes.Scope: lambda node, scope: self.run(node.body, Scope(scope)),
-        }
 
     def run(self, body: Sequence[nodes.Node], scope: Scope) -> None:
         for node in body:
             self.budget.step()
-            doing = self._doings.get(type(node))
-            if doing is None:
+            statement = _STATEMENTS.get(type(node))
+            if statement is None:
                 fail(node, _refusal(node))
-            doing(node, scope)
+            statement(self, node, scope)
 
     def call_macro(self, macro: Any, node: nodes.Call, scope: Scope) -> Fragment:
         if not isinstance(macro, Macro):
@@ -259,6 +235,20 @@ class Interpreter(Expressions):
         for target, value in zip(node.targets, node.values, strict=True):
             self._bind(target, self.value(value, scope), inner, sources(value, scope))
         self.run(node.body, inner)
+
+
+# What there is to run; anything else is refused.
+_STATEMENTS: dict[type[nodes.Node], Callable[[Interpreter, Any, Scope], None]] = {
+    nodes.Output: Interpreter._output,
+    nodes.If: Interpreter._if,
+    nodes.For: Interpreter._for,
+    nodes.Assign: Interpreter._assign,
+    nodes.AssignBlock: Interpreter._assign_block,
+    nodes.With: Interpreter._with,
+    nodes.Macro: lambda self, node, scope: scope.put(node.name, Macro(node, scope)),
+    nodes.FilterBlock: Interpreter._filter_block,
+    nodes.Scope: lambda self, node, scope: self.run(node.body, Scope(scope)),
+}
 
 
 def _loop(at: int, items: list[Any]) -> dict[str, Any]:

@@ -72,8 +72,7 @@ class JournalContract(RunListContract):
 
     async def test_01_events_come_back_in_order(self) -> None:
         async with self.opened() as journal:
-            journal.append("a", [start("a")])
-            await journal.barrier("a")
+            await _begin(journal, start("a"))
             journal.append("a", [ModelStarted(0)])
             journal.append("a", finish())
             await journal.barrier("a")
@@ -166,16 +165,14 @@ class JournalContract(RunListContract):
 
     async def test_10_a_run_starts_once(self) -> None:
         async with self.opened() as journal:
-            journal.append("a", [start("a", "first")])
-            await journal.barrier("a")
+            await _begin(journal, start("a", "first"))
             with pytest.raises(JournalConflict):
                 await _begin(journal, start("a", "second"))
             assert _facts(await journal.read("a")) == [start("a", "first")]
 
     async def test_11_nor_does_it_start_again_after_it_was_released(self) -> None:
         async with self.opened() as journal:
-            journal.append("a", [start("a", "first")])
-            await journal.barrier("a")
+            await _begin(journal, start("a", "first"))
             journal.release("a")
             with pytest.raises(JournalConflict):
                 await _begin(journal, start("a", "second"))
@@ -185,8 +182,7 @@ class JournalContract(RunListContract):
         async with self.opened() as journal:
             with pytest.raises(ProtocolError):
                 journal.append("a", finish())
-            journal.append("a", [start("a")])
-            await journal.barrier("a")
+            await _begin(journal, start("a"))
             journal.release("a")
             with pytest.raises(ProtocolError):
                 journal.append("a", finish())
@@ -215,8 +211,7 @@ class JournalContract(RunListContract):
 
     async def test_15_a_conflict_disturbs_no_other_run(self) -> None:
         async with self.opened() as journal:
-            journal.append("taken", [start("taken")])
-            await journal.barrier("taken")
+            await _begin(journal, start("taken"))
             journal.release("taken")
 
             async def drive(name: str) -> None:

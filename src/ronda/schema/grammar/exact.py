@@ -12,27 +12,15 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from ronda.schema.lower_draft import ANNOTATIONS
+
 _APPROACHED: Final = re.compile(
     rb'"(?:oneOf|not|if|contains|propertyNames|uniqueItems|(?:min|max)Properties|patternProperties'
     rb'|depend[A-Za-z]+|unevaluated[A-Za-z]+)"\s*:'
 )
 _REFERENCE: Final = re.compile(rb'"\$(?:ref|dynamicRef|recursiveRef)"\s*:')
 _COMBINING: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf"})
-_ASKING_NOTHING: Final = frozenset(
-    {
-        "$anchor",
-        "$comment",
-        "$defs",
-        "$id",
-        "$schema",
-        "default",
-        "definitions",
-        "deprecated",
-        "description",
-        "examples",
-    }
-    | {"readOnly", "title", "writeOnly"}
-)
+_ASKING_NOTHING: Final = ANNOTATIONS | {"$anchor", "$defs", "$id", "$schema", "definitions"}
 _MAX_SIZE: Final = 64 * 1024  # bytes that are looked through: some milliseconds
 
 

@@ -105,24 +105,8 @@ class _Words(HTMLParser):
 
 
 _BLOCKS = frozenset(
-    {
-        "address",
-        "article",
-        "aside",
-        "blockquote",
-        "br",
-        "dd",
-        "div",
-        "dl",
-        "dt",
-        "figure",
-        "footer",
-        "form",
-        "header",
-        "hr",
-        "li",
-    }
-    | {"h1", "h2", "h3", "h4", "h5", "h6", "main", "nav", "ol", "p", "pre", "section", "table", "tr", "ul"}
+    {"address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "figure", "footer", "form", "header"}
+    | {"h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "main", "nav", "ol", "p", "pre", "section", "table", "tr", "ul"}
 )
 
 

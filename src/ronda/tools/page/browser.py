@@ -45,28 +45,11 @@ MAX_PROBLEMS: Final = 10
 # Without its own sandbox, for which it would need namespaces, since it is inside ours; and without all that would want a network,
 # a sound card or a desktop.
 _FLAGS: Final = (
-    *(
-        "--headless",
-        "--no-sandbox",
-        "--no-zygote",
-        "--disable-gpu",
-        "--remote-debugging-pipe",
-        "--disable-dev-shm-usage",
-    ),
-    *(
-        "--no-first-run",
-        "--disable-extensions",
-        "--disable-background-networking",
-        "--disable-sync",
-        "--disable-breakpad",
-    ),
-    *(
-        "--disable-crash-reporter",
-        "--disable-component-update",
-        "--disable-default-apps",
-        "--disable-domain-reliability",
-    ),
-    *("--mute-audio", "--hide-scrollbars", "--force-color-profile=srgb", "--no-pings", "--block-new-web-contents"),
+    *("--headless", "--no-sandbox", "--no-zygote", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run"),
+    *("--disable-dev-shm-usage", "--disable-extensions", "--disable-background-networking", "--disable-sync"),
+    *("--disable-breakpad", "--disable-crash-reporter", "--disable-component-update", "--disable-default-apps"),
+    *("--disable-domain-reliability", "--mute-audio", "--hide-scrollbars", "--force-color-profile=srgb"),
+    *("--no-pings", "--block-new-web-contents"),
     "--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,InterestFeedContentSuggestions",
     "about:blank",
 )

@@ -1,7 +1,7 @@
 """Web search for any model: a query → results, read, ranked and cut to a budget, each with a number to cite it by.
 
     backend      what a search is asked of: one method
-    duckduckgo, searxng, json_api, folder, callback      those there are
+    duckduckgo, json_api, folder, callback      those there are
     settings     the operator's table `[search]` → a backend
     rank         results and a budget → the passages that matter
     embeddings   texts → vectors, for a better ranking

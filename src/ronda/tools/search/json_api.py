@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ronda.tools.search.backend import Query, Result, SearchFailed
+from ronda.tools.search.backend import Query, Result, SearchFailed, with_sites
 from ronda.tools.search.service import ask_json
 
 MAX_TEXT: Final = 500_000  # characters of one member
@@ -55,10 +56,26 @@ class JsonBackend:
             options = {"parameters": api.parameters, "body": {**api.body, **asked}}
         answer = await ask_json(api.method, api.address, service=api.name, headers=api.headers, **options)
         places = {"title": api.title, "url": api.url, "description": api.description, "content": api.content}
-        return read_items(answer, api.results, places, api.name)[: query.count]
+        return _read_items(answer, api.results, places, api.name)[: query.count]
 
 
-def read_items(answer: Any, results: str, places: Mapping[str, str], service: str) -> list[Result]:
+class Searxng(JsonBackend):
+    """A SearXNG instance, by its JSON format, which its operator has to switch on (`search.formats`)."""
+
+    def __init__(self, address: str) -> None:
+        place, words = f"{address.rstrip('/')}/search", {"format": "json"}
+        super().__init__(JsonApi(place, query="q", parameters=words, description="content", name="SearXNG"))
+
+    async def search(self, query: Query) -> list[Result]:
+        try:
+            return await super().search(replace(query, text=with_sites(query)))
+        except SearchFailed as error:
+            if error.status == 403:
+                raise SearchFailed(f"{error}; its settings.yml has to list 'json' in search.formats") from error
+            raise
+
+
+def _read_items(answer: Any, results: str, places: Mapping[str, str], service: str) -> list[Result]:
     """An entry without an address is left out; whatever else is missing is empty. Raises SearchFailed."""
     items = _at(answer, results)
     if items is None and isinstance(answer, dict):  # Brave says nothing of `web` where it has found nothing

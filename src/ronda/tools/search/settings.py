@@ -22,10 +22,9 @@ from ronda.tools.search.backend import Backend, NoBackend
 from ronda.tools.search.callback import CallbackBackend
 from ronda.tools.search.duckduckgo import ADDRESS, DuckDuckGo
 from ronda.tools.search.folder import FolderBackend
-from ronda.tools.search.json_api import JsonApi, JsonBackend
+from ronda.tools.search.json_api import JsonApi, JsonBackend, Searxng
 from ronda.tools.search.rank import Embed
 from ronda.tools.search.searcher import Searcher
-from ronda.tools.search.searxng import Searxng
 
 
 class DuckDuckGoSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field="backend", tag="duckduckgo"):
