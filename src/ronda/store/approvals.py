@@ -9,14 +9,6 @@ from ronda.store.sql import Sql, TableStore
 
 LIFETIME: Final = 1800.0  # seconds since a session was last used with what was approved in it: as mistral.rs has it
 
-APPROVAL_TABLE: Final = (
-    """CREATE TABLE approved_tool (
-        owner TEXT NOT NULL, session TEXT NOT NULL, tool TEXT NOT NULL, used REAL NOT NULL,
-        PRIMARY KEY (owner, session, tool)
-    ) WITHOUT ROWID""",
-    "CREATE INDEX approved_tool_used ON approved_tool (used)",
-)
-
 _PUT: Final = """INSERT INTO approved_tool (owner, session, tool, used) VALUES (?, ?, ?, ?)
     ON CONFLICT (owner, session, tool) DO UPDATE SET used = excluded.used"""
 _OF_SESSION: Final = "owner = ? AND session = ?"

@@ -86,25 +86,6 @@ class Bounds(Struct, frozen=True):
 NO_BOUNDS: Final = Bounds()
 
 
-SESSION_TABLES: Final = (
-    """CREATE TABLE session (
-        id INTEGER PRIMARY KEY, owner TEXT NOT NULL, name TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL,
-        head INTEGER NOT NULL, ends INTEGER NOT NULL, size INTEGER NOT NULL, labels BLOB NOT NULL, UNIQUE (owner, name)
-    )""",
-    "CREATE INDEX session_use ON session (owner, updated, name)",
-    "CREATE INDEX session_age ON session (updated)",
-    """CREATE TABLE session_node (
-        session INTEGER NOT NULL REFERENCES session ON DELETE CASCADE, number INTEGER NOT NULL, parent INTEGER NOT NULL,
-        upto INTEGER NOT NULL, count INTEGER NOT NULL, asked INTEGER NOT NULL, run TEXT NOT NULL, created REAL NOT NULL,
-        turns BLOB NOT NULL, PRIMARY KEY (session, number)
-    )""",
-    "CREATE UNIQUE INDEX session_run ON session_node (session, run) WHERE run <> ''",
-    """CREATE TABLE session_lease (
-        owner TEXT NOT NULL, name TEXT NOT NULL, holder TEXT NOT NULL, run TEXT NOT NULL, until REAL NOT NULL,
-        interrupted INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (owner, name)
-    ) WITHOUT ROWID""",
-)
-
 _ROW: Final = "name, created, updated, head, ends, size, labels"
 _NODE: Final = "parent, upto, turns, count, asked, run, number, created"
 _AT_ONCE: Final = 50  # sessions that one transaction forgets, so that those who write hardly wait

@@ -12,15 +12,6 @@ from ronda.store import WriteConflict
 from ronda.store.queue import ClaimedRun, QueuedRun, QueueEntry, QueueFull, QueueLimits
 from ronda.store.sql import Duplicate, Sql, Tables
 
-TABLES: Final = (
-    """CREATE TABLE queued_run (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, session TEXT NOT NULL,
-        at REAL NOT NULL, worker TEXT NOT NULL DEFAULT '', until REAL NOT NULL DEFAULT 0,
-        claims INTEGER NOT NULL DEFAULT 0, cancelled INTEGER NOT NULL DEFAULT 0
-    )""",
-    "CREATE INDEX queued_run_driven ON queued_run (owner, session, until) WHERE worker <> ''",
-)
-
 _ALONE: Final = "queue"  # limits are counted
 _DRIVEN: Final = "SELECT count(*) FROM queued_run WHERE worker <> '' AND until > :now"
 _NEXT: Final = f"""SELECT run FROM queued_run AS one

@@ -13,70 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Literal, TypeVar
 
 from ronda.store import StoreError
-from ronda.store.approvals import APPROVAL_TABLE
 from ronda.store.catalog import Catalog
 from ronda.store.claims import FileClaims
-from ronda.store.sessions import SESSION_TABLES
 from ronda.store.sql import Duplicate, Sql
-from ronda.store.sql_queue import TABLES as QUEUE
 from ronda.store.sqlite import explain, open_database, transaction
+from ronda.store.tables import AGENTS, APPROVALS, CONTAINERS, FILES, KEYS, QUEUE, SESSIONS, SKILLS, SQLITE, write_tables
 
 _T = TypeVar("_T")
 
-_MIGRATIONS: Final = (
-    (
-        """CREATE TABLE agent (
-            id TEXT PRIMARY KEY, owner TEXT NOT NULL, version INTEGER NOT NULL, deployment_chat INTEGER NOT NULL,
-            created REAL NOT NULL, updated REAL NOT NULL
-        )""",
-        "CREATE INDEX agent_owner ON agent (owner, created)",
-        """CREATE TABLE agent_version (
-            agent TEXT NOT NULL REFERENCES agent ON DELETE CASCADE, version INTEGER NOT NULL, created REAL NOT NULL,
-            body BLOB NOT NULL, PRIMARY KEY (agent, version)
-        ) WITHOUT ROWID""",
-        """CREATE TABLE agent_alias (
-            agent TEXT NOT NULL REFERENCES agent ON DELETE CASCADE, alias TEXT NOT NULL, version INTEGER NOT NULL,
-            created REAL NOT NULL, updated REAL NOT NULL, PRIMARY KEY (agent, alias)
-        ) WITHOUT ROWID""",
-        """CREATE TABLE conversation (
-            id TEXT PRIMARY KEY, owner TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, body BLOB NOT NULL
-        )""",
-        "CREATE INDEX conversation_owner ON conversation (owner, created)",
-        """CREATE TABLE conversation_run (
-            conversation TEXT NOT NULL REFERENCES conversation ON DELETE CASCADE, position INTEGER NOT NULL,
-            run TEXT NOT NULL, upto INTEGER, PRIMARY KEY (conversation, position)
-        ) WITHOUT ROWID""",
-    ),
-    (
-        """CREATE TABLE key (
-            id TEXT PRIMARY KEY, owner TEXT NOT NULL, hash BLOB NOT NULL UNIQUE, created REAL NOT NULL, revoked REAL
-        )""",
-        "CREATE TABLE secret (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
-    ),
-    SESSION_TABLES,
-    (
-        """CREATE TABLE file (
-            id TEXT PRIMARY KEY, owner TEXT NOT NULL, session TEXT NOT NULL, hash TEXT NOT NULL, size INTEGER NOT NULL,
-            created REAL NOT NULL, expires REAL, body BLOB NOT NULL
-        )""",
-        "CREATE INDEX file_owner ON file (owner, session, created)",
-        "CREATE INDEX file_hash ON file (hash)",
-        "CREATE INDEX file_expires ON file (expires) WHERE expires IS NOT NULL",
-    ),
-    (
-        """CREATE TABLE skill (
-            id TEXT PRIMARY KEY, owner TEXT NOT NULL, created REAL NOT NULL, revision INTEGER NOT NULL, body BLOB NOT NULL
-        )""",
-        "CREATE INDEX skill_owner ON skill (owner, created)",
-    ),
-    QUEUE,
-    (
-        """CREATE TABLE container (
-            owner TEXT NOT NULL, session TEXT NOT NULL, created REAL NOT NULL, body BLOB NOT NULL, PRIMARY KEY (owner, session)
-        ) WITHOUT ROWID""",
-    ),
-    APPROVAL_TABLE,
-)
+_MIGRATIONS: Final = write_tables(SQLITE, (AGENTS, KEYS, SESSIONS, FILES, SKILLS, QUEUE, CONTAINERS, APPROVALS))
 
 
 class SqliteCatalog(Catalog):
