@@ -146,7 +146,8 @@ class Driver:
                 self.call_ids = CallIds(self.run)
             batch = self.call_ids.under_new_ids(batch)
         self.shown += batch
-        return self.emit(batch) is not False  # type: ignore[arg-type]  # a list of previews is read as one of events, never written to
+        emit = self.emit
+        return emit(batch) is not False  # type: ignore[arg-type]  # a list of previews is read as one of events, never written to
 
     async def keep(self) -> None:
         self.flush()

@@ -69,11 +69,6 @@ class Connection(asyncio.BufferedProtocol):
     # ---- for whoever asks --------------------------------------------------------------------------------------------
 
     @property
-    def all_taken(self) -> bool:
-        """The answer is here, and `some` has given it all."""
-        return self.complete and not self._pieces
-
-    @property
     def fresh(self) -> bool:
         """It can be asked something: nobody has ended it, and it has not been idle for too long."""
         return not self.closed and self._loop.time() < self._deadline
@@ -120,14 +115,14 @@ class Connection(asyncio.BufferedProtocol):
             if self.complete:
                 return b""
             await self._more()
-        return self._taken()
+        return self.taken()
 
     async def pour(self, take: Take) -> bool:
         """Give `take`, which must not raise, everything that arrives, where it arrives: of a stream that would be a task to be
         woken for every piece. Returns at the end (True), or when `take` wants no more for now (False)."""
         self._context = copy_context()  # of this task, for those whom `take` tells
         while True:
-            if self._pieces and not take(self._taken()):
+            if self._pieces and not take(self.taken()):
                 return False
             if self.complete:
                 return True
@@ -139,7 +134,8 @@ class Connection(asyncio.BufferedProtocol):
             finally:
                 self._take = None
 
-    def _taken(self) -> bytes:
+    def taken(self) -> bytes:
+        """What is here, and was not taken before."""
         pieces = self._pieces
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
@@ -235,7 +231,7 @@ class Connection(asyncio.BufferedProtocol):
                 return
             self.abort()
         if self._take is not None and not self.closed:
-            if self._pieces and not self._context.run(self._take, self._taken()):
+            if self._pieces and not self._context.run(self._take, self.taken()):
                 self._take = None
             elif not self.complete:
                 return  # nobody has to wake up for it
