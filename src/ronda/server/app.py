@@ -368,7 +368,7 @@ class App:
             await other(scope, receive, send)
             return
         found = self._routes.find(scope["method"] if kind == "http" else WEBSOCKET, scope["path"])
-        if isinstance(found, Failure):
+        if not isinstance(found, tuple):
             answer: ASGIApp = self._nothing_there(scope, found)
         else:
             route, places = found

@@ -50,25 +50,18 @@ class Bell(asyncio.Event):
 
 
 class Cycle(RequestResponseCycle):
-    # As uvicorn has them at the beginning.
-    disconnected = False
-    more_body = True
-    response_started = False
-    response_complete = False
+    # As uvicorn has them at the beginning, and as nearly all stay.
     chunked_encoding: bool | None = None
     expected_content_length = 0
 
-    lingers = False  # the connection ends with the answer, although not all of the request is here
     gone: Callable[[], None] | None = None  # called when the connection is lost; whoever sets it takes it back
 
     def __init__(
-        self,
-        scope: HTTPScope,
-        connection: HttpToolsProtocol,
-        *,
-        keep_alive: bool,
-        on_response: Callable[[], None],
+        self, scope: HTTPScope, connection: HttpToolsProtocol, keep_alive: bool, on_response: Callable[[], None]
     ) -> None:
+        self.disconnected = self.response_started = self.response_complete = False
+        self.more_body = True
+        self.lingers = False  # the connection ends with the answer, although not all of the request is here
         self.scope = scope
         self.transport = connection.transport
         self.flow = connection.flow
@@ -88,7 +81,7 @@ class Cycle(RequestResponseCycle):
         head = self._head(status, headers)
         if head is None:
             return False
-        self.transport.write(b"%b\r\n%b" % (head, body))
+        self.transport.write(b"".join((head, b"\r\n", body)))
         self._over()
         return True
 
@@ -96,7 +89,10 @@ class Cycle(RequestResponseCycle):
         is_usual = self.is_usual and self.keep_alive  # which a server that ends takes back
         if not is_usual or self.response_started or self.disconnected or self.flow.write_paused:
             return None
-        head = b"".join([STATUS_LINE[status], *[b"%b: %b\r\n" % header for header in headers]])
+        pieces = [STATUS_LINE[status]]
+        for name, value in headers:
+            pieces += (name, b": ", value, b"\r\n")
+        head = b"".join(pieces)
         if head.count(b"\n") != len(headers) + 1:  # a header that would be two
             return None
         self.response_started = True

@@ -91,7 +91,9 @@ class Incoming:
         content_type = self.headers.get(b"content-type", b"")
         if content_type != b"application/json":
             _check_type(content_type)
-        body = await self.body(limit)
+        body = self._arrived(limit)
+        if body is None:
+            body = await self.body(limit)
         if len(body) <= TINY:
             return read(body)
         if len(body) <= UNCOUNTED:
@@ -113,13 +115,18 @@ class Incoming:
                 yield piece
             more = message.get("more_body", False)
 
+    def _arrived(self, limit: int) -> bytes | None:
+        """All of the body, if it is here, as it nearly always is."""
+        cycle = getattr(self.receive, "__self__", None)
+        whole = cycle.take_body() if type(cycle) is Cycle else None
+        return None if whole is None else _within(whole, limit)
+
     async def body(self, limit: int) -> bytes:
         length = self.headers.get(b"content-length", b"")
         if length.isdigit() and int(length) > limit:
             raise TooLarge(f"the body has {int(length)} bytes; this server takes {limit}")
-        cycle = getattr(self.receive, "__self__", None)
-        if type(cycle) is Cycle and (whole := cycle.take_body()) is not None:
-            return _within(whole, limit)
+        if (whole := self._arrived(limit)) is not None:
+            return whole
         message = await self.receive()
         body: bytes = message.get("body", b"")
         if not message.get("more_body"):

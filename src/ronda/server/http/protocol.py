@@ -11,17 +11,20 @@ How long it takes is looked at once in a while (`look`), for all connections: a 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 from urllib.parse import unquote
 
 import httptools
-from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ronda.server.app import error_writer
 from ronda.server.http.cycle import Cycle
 from ronda.server.http.fair_reads import PIECE, STALL_SECONDS, Pieces
 from ronda.wire.failures import Failure
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGIVersions, HTTPScope
 
 MAX_HEAD: Final = 64 * 1024
 HEADER_SECONDS: Final = 20.0
@@ -31,6 +34,7 @@ _SOCKET_HEADERS: Final = 128
 _SOCKET_LINE: Final = 8190
 
 _LOOKED_AT: Final = frozenset((b"expect", b"host"))
+_ASGI: Final[ASGIVersions] = {"version": "3.0", "spec_version": "2.3"}
 
 _LINGER: Final = 2.0  # seconds
 _PHRASES: Final = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
@@ -77,6 +81,7 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         self._before = 0  # … of which so many may stand before it
         self._is_between = True  # no request has begun that is not complete
         self._begins_here = False  # the next one, with the piece
+        self._is_upgrade = False
         self._has_host = False
         self._head_failure: Failure | None = None
         self.url = b""
@@ -117,7 +122,9 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         self._is_between = self._begins_here = False
         self._beside_body = 0
         self._has_host = False
-        super().on_message_begin()
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._head_since is None:  # behind the body: it may not say what the head was looked at for
@@ -139,26 +146,40 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
             self._refuse_head(_too_large())
         if not self._has_host and self.parser.get_http_version() != "1.0":
             self._refuse_head(_bad_host("no 'Host' header"))
+        self._is_upgrade = is_upgrade
         if is_upgrade:
             if self._answered is not None and not self._answered.response_complete:
                 raise _TooEarly
+            self.scope = self._new_scope()
             super().on_headers_complete()
         else:
             self._begin_cycle()
 
+    def _new_scope(self, raw_path: bytes = b"", query: bytes | None = None) -> HTTPScope:
+        path = raw_path.decode("ascii")
+        return {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": self.parser.get_http_version(),
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme or "http",
+            "method": self.parser.get_method().decode("ascii"),
+            "root_path": self.root_path,
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": raw_path,
+            "query_string": query or b"",
+            "headers": self.headers,
+            "state": self.app_state.copy(),
+        }
+
     def _begin_cycle(self) -> None:
         """As uvicorn does, which has no place to say of which class a cycle is to be."""
-        scope, parser, before = self.scope, self.parser, self.cycle
-        version = parser.get_http_version()
         url = httptools.parse_url(self.url)
-        path = url.path.decode("ascii")
-        scope["method"] = parser.get_method().decode("ascii")
-        scope["http_version"] = version
-        scope["path"] = unquote(path) if "%" in path else path
-        scope["raw_path"] = url.path
-        scope["query_string"] = url.query or b""
-        keep_alive = version != "1.0" and parser.should_keep_alive()
-        self.cycle = cycle = Cycle(scope, self, keep_alive=keep_alive, on_response=self.on_response_complete)
+        scope, before = self._new_scope(url.path, url.query), self.cycle
+        self.scope = scope
+        keep_alive = scope["http_version"] != "1.0" and self.parser.should_keep_alive()
+        self.cycle = cycle = Cycle(scope, self, keep_alive, self.on_response_complete)
         if before is None or before.response_complete:
             self._answered = cycle
             self._start_asgi_task(cycle, self.app)
@@ -168,11 +189,21 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._beside_body = 0
-        super().on_body(body)
+        if self._is_upgrade:
+            super().on_body(body)
+        elif not (cycle := self.cycle).response_complete:
+            cycle.body += body
+            if len(cycle.body) > HIGH_WATER_LIMIT:
+                self.flow.pause_reading()
+            cycle.message_event.set()
 
     def on_message_complete(self) -> None:
-        super().on_message_complete()
         self._is_between = True
+        if self._is_upgrade:
+            super().on_message_complete()
+        elif not (cycle := self.cycle).response_complete:
+            cycle.more_body = False
+            cycle.message_event.set()
 
     def _measures_too_much(self, is_upgrade: bool) -> bool:
         lines = [len(name) + len(value) + 4 for name, value in self.headers]

@@ -143,7 +143,10 @@ class Models:
         return None
 
     async def find(self, name: str, owner: str = "") -> Target:
-        if (found := await self.find_named(name, owner)) is not None:
+        found = self._names.get(name)  # nearly always
+        if found is None:
+            found = await self.find_named(name, owner)
+        if found is not None:
             return found
         if self._takes_any:
             return self.default
