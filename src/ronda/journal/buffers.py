@@ -19,28 +19,33 @@ LARGE: Final = 256 << 10  # as `core.sizes` counts: more than this is not for th
 _log = logging.getLogger(__name__)
 
 
-class RunBuffer(Struct, eq=False):
+class RunBuffer:
     """A run that is driven here, and what of it waits to be written."""
 
-    name: str
-    key: int  # 0: not in the database yet
-    next: int  # the number of the first pending event
-    pending: list[Event] = []
-    size: int = 0  # of the pending events, as `core.sizes` counts
-    previews: PendingPreviews | None = None  # of one that outlives its process
-    expected: list[tuple[str, str]] = []
-    dirty: bool = False
-    is_awaited: bool = False  # a barrier waits for it
-    can_wait: bool = (
-        False  # until a barrier does: it has nothing to do with other runs, and does not outlive its process
-    )
-    marked: int = 0  # in which of `Commits`' periods it got dirty
-    finished: bool = False
-    released: bool = False
-    was_waiting: bool = False  # when it was resumed, or since then
-    waiting: bool = False  # there is nothing to do until an answer comes
-    error: RondaError | None = None  # events are missing: nothing more can be kept
-    is_reported: bool = False  # the driver knows
+    __slots__ = (
+        "can_wait", "dirty", "error", "expected", "finished", "is_awaited", "is_reported", "key", "marked", "name", "next",
+        "pending", "previews", "released", "size", "waiting", "was_waiting",
+    )  # fmt: skip
+
+    def __init__(self, name: str, key: int, next: int) -> None:
+        self.name = name
+        self.key = key  # 0: not in the database yet
+        self.next = next  # the number of the first pending event
+        self.pending: list[Event] = []
+        self.size = 0  # of the pending events, as `core.sizes` counts
+        self.previews: PendingPreviews | None = None  # of one that outlives its process
+        self.expected: list[tuple[str, str]] = []
+        self.dirty = False
+        self.is_awaited = False  # a barrier waits for it
+        # Until a barrier does: it has nothing to do with other runs, and does not outlive its process.
+        self.can_wait = False
+        self.marked = 0  # in which of `Commits`' periods it got dirty
+        self.finished = False
+        self.released = False
+        self.was_waiting = False  # when it was resumed, or since then
+        self.waiting = False  # there is nothing to do until an answer comes
+        self.error: RondaError | None = None  # events are missing: nothing more can be kept
+        self.is_reported = False  # the driver knows
 
     def raise_error(self) -> None:
         if self.error is not None:

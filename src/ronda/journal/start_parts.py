@@ -8,7 +8,7 @@ How such rows are written and found is the database's (`PartRows`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -38,21 +38,14 @@ class PartRows(Protocol[_Id]):
         """The id of the last of them."""
 
 
-class SplitStart(NamedTuple, Generic[Id]):
-    """A start, and the ids of those of its parts that are stored apart."""
-
-    start: RunStarted
-    tip: Id | None = None  # the last turn of its input
-    tools: Id | None = None
-    file: Id | None = None
-
-
 class StartSplitter(Generic[Id]):
     def __init__(self) -> None:
         self._tools: dict[tuple[int, ...], tuple[tuple[ToolSpec, ...], bytes, bytes]] = {}
         self._chains = Chains()
 
-    def split(self, start: RunStarted, rows: PartRows[Id]) -> SplitStart[Id]:
+    def split(self, start: RunStarted, rows: PartRows[Id]) -> tuple[RunStarted, Id | None, Id | None, Id | None]:
+        """A start without those of its parts that are stored apart, and their ids: of the last turn of its input, of its tool
+        table, and of its file."""
         tip = tools = file = None
         if start.plan.tools and (tools := self._put_tools(start.plan.tools, rows)) is not None:
             start = replace(start, plan=replace(start.plan, tools=()))
@@ -64,7 +57,7 @@ class StartSplitter(Generic[Id]):
                 start = replace(start, turns=())
         if start.file is not None:
             file, start = _put_file(start.file, rows), replace(start, file=AgentFile(start.file.path, start.file.hash))
-        return SplitStart(start, tip, tools, file)
+        return start, tip, tools, file
 
     def _put_tools(self, tools: tuple[ToolSpec, ...], rows: PartRows[Id]) -> Id | None:
         """None if the tool table is small. A server has few of them, made of the same objects for many runs."""
