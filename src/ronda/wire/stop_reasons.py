@@ -11,4 +11,7 @@ def stop_with(stop: Stop, parts: Sequence[AssistantPart]) -> Stop:
     """A turn that was not cut ends in calls if it has some. Many servers say "stop" all the same, and a few the reverse."""
     if stop not in ("stop", "tool_calls"):
         return stop
-    return "tool_calls" if any(type(part) is ToolCall for part in parts) else "stop"
+    for part in parts:
+        if type(part) is ToolCall:
+            return "tool_calls"
+    return "stop"

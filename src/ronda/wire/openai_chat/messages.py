@@ -113,6 +113,8 @@ class _AnyMessage(_Message, frozen=True):
     function_call: FunctionCall | None = None  # by clients that know no tools
 
 
+_QUOTE: Final = ord('"')
+
 _decode_known = msgspec.json.Decoder(list[_KnownMessage]).decode
 _decode_one_known = msgspec.json.Decoder(_KnownMessage).decode
 
@@ -121,13 +123,15 @@ def read_messages(fields: dict[str, Raw]) -> tuple[Turn, ...]:
     raw = fields.get("messages")
     if raw is None:
         raise BadRequest("'messages' is missing", param="messages")
-    if bytes(raw)[:1] == b'"':
+    if memoryview(raw)[0] == _QUOTE:
         return (UserTurn((Text(decode_field(raw, str, "messages")),)),)
     natives: list[Raw] | None = None
     try:
         messages: Sequence[_Message] = _decode_known(raw)
-        if any(_says_more(message) for message in messages):
-            natives = decode_field(raw, list[Raw], "messages")
+        for message in messages:
+            if _says_more(message):
+                natives = decode_field(raw, list[Raw], "messages")
+                break
     except (msgspec.ValidationError, RecursionError):
         # Something unknown or something wrong: the second is an error, the first is kept as it came.
         messages = found = decode_field(raw, list[_AnyMessage], "messages")
@@ -159,9 +163,12 @@ def read_messages(fields: dict[str, Raw]) -> tuple[Turn, ...]:
 def _says_more(message: _Message) -> bool:
     """Things we understand and could not write again: thoughts some upstreams want back, names of other roles, ids that
     some proxy hid something in."""
-    thoughts = message.reasoning_content or message.reasoning
-    long_ids = any(call.id is not None and len(call.id) > LONG_ID for call in message.tool_calls or ())
-    return bool(thoughts) or long_ids or (message.name is not None and message.role not in ("user", "tool"))
+    if message.reasoning_content or message.reasoning:
+        return True
+    if message.name is not None and message.role not in ("user", "tool"):
+        return True
+    calls = message.tool_calls
+    return calls is not None and any(call.id is not None and len(call.id) > LONG_ID for call in calls)
 
 
 def _native(raw: Raw) -> Native | None:
