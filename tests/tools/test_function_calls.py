@@ -236,6 +236,57 @@ def test_a_plain_function_that_takes_too_long_does_not_hold_up_the_run() -> None
     assert result == ToolResult("c1", "Error: Tool 'wait' failed: timed out after 0.02 seconds", failed=True)
 
 
+def test_a_tool_that_waits_may_have_clocks_and_tasks_of_its_own() -> None:
+    @tool(timeout=TIMEOUT)
+    async def work() -> str:
+        """Work."""
+        told: list[str] = []
+        try:
+            async with asyncio.timeout(0):  # it began before the clock of the call, which begins with the first wait
+                await asyncio.Event().wait()
+        except TimeoutError:
+            told.append("late")
+
+        async def fail() -> None:
+            await asyncio.sleep(0)
+            raise KeyError("no")
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fail())
+                await asyncio.Event().wait()
+        except* KeyError:
+            told.append("failed")
+        return " ".join(told)
+
+    assert result_of(work) == ToolResult("c1", "late failed")
+
+
+@pytest.mark.parametrize("waits", [0, 1, 3])
+def test_a_tool_may_raise_before_and_after_it_waits(waits: int) -> None:
+    @tool(timeout=TIMEOUT)
+    async def work() -> str:
+        """Work."""
+        for _ in range(waits):
+            await asyncio.sleep(0)
+        raise ValueError(f"after {waits}")
+
+    result = result_of(work)
+
+    assert result == ToolResult("c1", f"Error: Tool 'work' failed: ValueError: after {waits}", failed=True)
+
+
+def test_a_tool_whose_own_clock_is_running_is_stopped_by_the_calls() -> None:
+    @tool(timeout=0.02)
+    async def wait() -> str:
+        """Wait."""
+        async with asyncio.timeout(TIMEOUT):
+            await asyncio.Event().wait()
+        return "never"
+
+    assert result_of(wait) == ToolResult("c1", "Error: Tool 'wait' failed: timed out after 0.02 seconds", failed=True)
+
+
 def test_every_call_has_a_timeout_of_its_own() -> None:
     @tool(timeout=0.02)
     async def wait() -> str:
