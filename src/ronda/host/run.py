@@ -227,9 +227,8 @@ class LiveRun(Driven):
 
     def fold_into(self, writer: Folding) -> None:
         """What happened, for a plain answer."""
-        writer.fold(self.run.start.sibling, self.shown_facts)
+        writer.fold(self.run.start.sibling, self.shown_facts())
 
-    @property
     def shown_facts(self) -> Sequence[Event]:
         """The facts after RunStarted that may be shown."""
         return (self._facts if self.log is None else self.log.facts)[1:]
@@ -348,12 +347,11 @@ class LiveRun(Driven):
             raise BadRequest(f"run '{self.run.id}' takes no messages")
         self.inbox.send(message)
 
-    async def keep(self) -> None:
-        """Return once everything that happened so far is kept."""
+    def keep(self) -> Awaitable[None]:
+        """Done once everything that happened so far is kept."""
         if type(self._told) is DurableLog:
-            await self._told.keep()
-        elif self.journal is not None:
-            await self.journal.barrier(self.run.id)
+            return self._told.keep()
+        return _keep_nothing() if self.journal is None else self.journal.barrier(self.run.id)
 
     def end(self, finished: RunFinished) -> None:
         """Say of a run that nobody drives that nothing comes of it."""
@@ -439,6 +437,10 @@ class LiveRun(Driven):
             self._told.append(facts)
         elif self._host is not None:
             self._facts += facts
+
+
+async def _keep_nothing() -> None:
+    return
 
 
 def _to_nobody(batch: list[Event]) -> None:

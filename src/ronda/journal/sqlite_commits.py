@@ -97,13 +97,10 @@ class Commits:
         while self._aside is not None:
             await asyncio.wait([self._aside])
 
-    async def reach(self, buffer: RunBuffer) -> None:
-        """Wait until everything of this run is written."""
-        if buffer.dirty:
-            buffer.is_awaited = True
-            await self._next_commit()
-        while self._aside is not None:
-            await asyncio.wait([self._aside])
+    def reach(self, buffer: RunBuffer) -> asyncio.Future[None]:
+        """Done when everything of this run is written, of which something is not."""
+        buffer.is_awaited = True
+        return self._next_commit()
 
     def _next_commit(self) -> asyncio.Future[None]:
         """The commit at the end of this tick. Each waits on a future of its own: one may be cancelled."""

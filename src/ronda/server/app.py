@@ -393,6 +393,8 @@ class App:
                 answer = error_answer(BROKE_DOWN, route.dialect.error)
             if kind == "websocket" and isinstance(answer, Json):
                 answer = refused_upgrade(answer)
+        if isinstance(answer, Json) and answer.send_at_once(send):
+            return
         try:
             await answer(scope, receive, send)
         except asyncio.CancelledError:

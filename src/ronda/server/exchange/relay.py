@@ -113,7 +113,7 @@ class Relay(Driven):
         for at, leg in enumerate(self.legs):
             if at:
                 self.begin(leg)
-            writer.fold(self._sibling, leg.live.shown_facts)
+            writer.fold(self._sibling, leg.live.shown_facts())
 
     def begin(self, leg: Leg) -> None:
         self._writer.go_on(self._sibling, leg.live.run)

@@ -174,9 +174,13 @@ class Whole:
         self.status = status
         self._headers = [(b"content-length", b"%d" % len(body)), *headers]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def send_at_once(self, send: Send) -> bool:
+        """Whether it could be sent without waiting, as it nearly always can."""
         cycle = getattr(send, "__self__", None)  # none where something stands between us and the connection
-        if type(cycle) is Cycle and cycle.answer(self.status, self._headers, self._body):
+        return type(cycle) is Cycle and cycle.answer(self.status, self._headers, self._body)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.send_at_once(send):
             return
         await send({"type": "http.response.start", "status": self.status, "headers": self._headers})
         await send({"type": "http.response.body", "body": self._body})
