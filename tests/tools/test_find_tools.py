@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Raw
 
@@ -87,6 +87,7 @@ _names = st.lists(
 
 
 @given(_names, st.lists(st.text(max_size=30), min_size=8, max_size=8))
+@example(["a_0"], [""])
 def test_who_knows_a_tool_s_name_finds_it(names: list[str], descriptions: list[str]) -> None:
     specs = [ToolSpec(name, text) for name, text in zip(names, descriptions, strict=False)]
     for spec in specs:

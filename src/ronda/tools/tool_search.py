@@ -96,17 +96,22 @@ class ToolIndex:
         self._holders = holders
         self._rarity = {word: _rarity(len(found), len(counts)) for word, found in holders.items()}
         self._names = [self._rarities(spec.name) for spec in self._specs]
+        self._places = {spec.name: place for place, spec in enumerate(self._specs)}
 
     def search(self, query: str, limit: int = FOUND) -> list[ToolSpec]:
         """The best first, and of equals the first; none that shares no word with the query."""
         scores: dict[int, float] = {}
-        asked = self._rarities(query)
-        for word, rarity in asked.items():
+        query_words = self._rarities(query)
+        for word, rarity in query_words.items():
             for place, weight in self._holders[word]:
                 scores[place] = scores.get(place, 0.0) + rarity * weight
+        for mention in (
+            self._places.keys() & query.split()
+        ):  # a name of common words and numbers has no word to be found by
+            scores.setdefault(self._places[mention], _rarity(1, len(self._specs)))
         for place in scores:
             name = self._names[place]
-            if shared := name.keys() & asked.keys():
+            if shared := name.keys() & query_words.keys():
                 share = math.fsum([name[word] for word in shared]) / math.fsum(name.values())
                 scores[place] *= 1 + _WHOLE_NAME * share
         ranked = sorted(scores, key=lambda place: (-scores[place], place))
