@@ -84,8 +84,8 @@ def grant_of(connection: Connection | None, field: str) -> Grant | None:
 
 
 def _extra_text(connection: Connection | None, *names: str) -> str | None:
-    said = connection.extra if connection is not None else {}
-    return next((value for name in names if isinstance(value := said.get(name), str) and value), None)
+    extra_fields = connection.extra if connection is not None else {}
+    return next((value for name in names if isinstance(value := extra_fields.get(name), str) and value), None)
 
 
 def _read(name: str, fields: Mapping[str, Any]) -> Connection:

@@ -25,7 +25,7 @@ class Files(Protocol):
 
     def exists(self, path: Path) -> bool: ...
 
-    def read(self, path: Path, limit: int, called: str) -> bytes:
+    def read(self, path: Path, limit: int, label: str) -> bytes:
         """A file's bytes. Raises `BadPrompty`, `PromptyNotFound`."""
 
     def keep(self, path: Path) -> AgentFile | None:
@@ -42,7 +42,7 @@ class Disk:
         self._origin = origin
         self._read: dict[str, bytes] = {} if origin is None else origin._read
         self._links: dict[str, str] = {} if origin is None else origin._links
-        self._kept: AgentFile | None = None
+        self._agent_file: AgentFile | None = None
 
     def branch(self) -> Disk:
         return Disk(self)
@@ -52,31 +52,32 @@ class Disk:
         plain, really = os.path.normpath(path), str(found)
         if plain != really and self._links.get(plain) != really:
             self._links = {**self._links, plain: really}
-            self._kept = None
+            self._agent_file = None
         return found
 
     def exists(self, path: Path) -> bool:
         return path.exists()
 
-    def read(self, path: Path, limit: int, called: str) -> bytes:
-        data = read_bytes(path, limit, called)
+    def read(self, path: Path, limit: int, label: str) -> bytes:
+        data = read_bytes(path, limit, label)
         if self._read.get(str(path)) != data:
             self._read = {**self._read, str(path): data}
-            self._kept = None
+            self._agent_file = None
         return data
 
     def keep(self, path: Path) -> AgentFile | None:
         origin = self._origin
         if origin is not None and origin._read is self._read and origin._links is self._links:
             return origin.keep(path)
-        if self._kept is None:
+        if self._agent_file is None:
             try:
                 files = {name: data.decode() for name, data in self._read.items()}
             except UnicodeDecodeError:  # nothing that an agent is made of
                 return None
             hash = blake2b(msgspec.json.encode((files, self._links)), digest_size=20).hexdigest()
-            self._kept = AgentFile(str(path), hash, files, self._links)
-        return msgspec.structs.replace(self._kept, path=str(path)) if self._kept.path != str(path) else self._kept
+            self._agent_file = AgentFile(str(path), hash, files, self._links)
+        file = self._agent_file
+        return file if file.path == str(path) else msgspec.structs.replace(file, path=str(path))
 
 
 class JournalFiles:
@@ -95,31 +96,31 @@ class JournalFiles:
     def exists(self, path: Path) -> bool:
         return str(path) in self._file.files
 
-    def read(self, path: Path, limit: int, called: str) -> bytes:
+    def read(self, path: Path, limit: int, label: str) -> bytes:
         text = self._file.files.get(str(path))
         if text is None:
-            raise PromptyNotFound(f"Referenced file not found: {called}; it was not kept with the run")
+            raise PromptyNotFound(f"Referenced file not found: {label}; it was not kept with the run")
         return text.encode()
 
     def keep(self, path: Path) -> AgentFile | None:
         return msgspec.structs.replace(self._file, path=str(path))
 
 
-def read_bytes(path: Path, limit: int, called: str) -> bytes:
+def read_bytes(path: Path, limit: int, label: str) -> bytes:
     """A file's bytes: a plain file, not too large, and no link put in its place since it was resolved."""
     try:
         # Not blocking: a named pipe would be waited for.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
         if error.errno == errno.ENOENT:
-            raise PromptyNotFound(f"Referenced file not found: {called}") from error
-        raise BadPrompty(f"{called} cannot be read: {error.strerror}") from error
+            raise PromptyNotFound(f"Referenced file not found: {label}") from error
+        raise BadPrompty(f"{label} cannot be read: {error.strerror}") from error
     about = os.fstat(handle)
     if not stat.S_ISREG(about.st_mode):
         os.close(handle)
-        raise BadPrompty(f"{called} is not a plain file")
+        raise BadPrompty(f"{label} is not a plain file")
     with open(handle, "rb") as file:
         data = file.read(limit + 1) if about.st_size <= limit else b""
     if about.st_size > limit or len(data) > limit:
-        raise BadPrompty(f"{called} is larger than {limit} bytes")
+        raise BadPrompty(f"{label} is larger than {limit} bytes")
     return data

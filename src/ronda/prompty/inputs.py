@@ -49,11 +49,11 @@ def read_input(prompty: Prompty, name: str, text: str) -> Any:
 def kept_inputs(prompty: Prompty, inputs: Mapping[str, Any]) -> dict[str, Raw]:
     """What is kept of the inputs. Conversations, images and files are in the run's turns already."""
     rich = {one.name for one in prompty.inputs if one.kind in RICH_KINDS}
-    kept: dict[str, Raw] = {}
+    encoded_inputs: dict[str, Raw] = {}
     for name, value in inputs.items():
         if name not in rich:
             try:
-                kept[name] = Raw(msgspec.json.encode(value))
+                encoded_inputs[name] = Raw(msgspec.json.encode(value))
             except (TypeError, ValueError, RecursionError):  # an object of the caller's, which nothing could bring back
                 continue
-    return kept
+    return encoded_inputs

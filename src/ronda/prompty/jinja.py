@@ -122,13 +122,13 @@ class Interpreter(Expressions):
         expected = [parameter.name for parameter in macro.node.args]
         if len(args) > len(expected) or not named.keys() <= set(expected[len(args) :]):
             fail(node, f"the macro '{macro.node.name}' takes {', '.join(expected) or 'no arguments'}")
-        given = dict(zip(expected, args, strict=False)) | named
+        values = dict(zip(expected, args, strict=False)) | named
         inner = Scope(macro.scope)
-        blamed = sources(node, scope)
+        origins = sources(node, scope)
         defaults = dict(zip(reversed(expected), reversed(macro.node.defaults), strict=False))
         for name in expected:
-            if name in given:
-                inner.put(name, given[name], blamed)
+            if name in values:
+                inner.put(name, values[name], origins)
             elif name in defaults:
                 inner.put(name, self.value(defaults[name], inner), sources(defaults[name], inner))
         self._depth += 1
@@ -173,40 +173,40 @@ class Interpreter(Expressions):
             items = items_of(over)
         except TemplateError as error:
             fail(node, str(error))
-        blamed = sources(node.iter, scope)
+        origins = sources(node.iter, scope)
         if node.test is not None:
-            items = [item for item in items if self._passes(node, item, scope, blamed)]
+            items = [item for item in items if self._passes(node, item, scope, origins)]
         counts = "loop" in names_in(node)
         for at, item in enumerate(items):
             self.budget.step()
             inner = Scope(scope)
-            self._bind(node.target, item, inner, blamed)
+            self._bind(node.target, item, inner, origins)
             if counts:
                 inner.put("loop", _loop(at, items))
             self.run(node.body, inner)
         if not items:
             self.run(node.else_, Scope(scope))
 
-    def _passes(self, node: nodes.For, item: Any, scope: Scope, blamed: tuple[str, ...]) -> bool:
+    def _passes(self, node: nodes.For, item: Any, scope: Scope, origins: tuple[str, ...]) -> bool:
         assert node.test is not None
         inner = Scope(scope)
-        self._bind(node.target, item, inner, blamed)
+        self._bind(node.target, item, inner, origins)
         return truthy(self.value(node.test, inner))
 
-    def _bind(self, target: nodes.Node, value: Any, scope: Scope, blamed: tuple[str, ...]) -> None:
+    def _bind(self, target: nodes.Node, value: Any, scope: Scope, origins: tuple[str, ...]) -> None:
         if isinstance(target, nodes.Name):
-            scope.put(target.name, value, blamed)
+            scope.put(target.name, value, origins)
         elif isinstance(target, nodes.NSRef):
             space = scope.get(target.name)
             if not isinstance(space, Namespace):
                 fail(target, f"'{target.name}' is not a namespace()")
             space[target.attr] = value
-            scope.blame(target.name, blamed)
+            scope.blame(target.name, origins)
         elif isinstance(target, nodes.Tuple):
             if not isinstance(value, list) or len(value) != len(target.items):
                 fail(target, f"{len(target.items)} values are needed here, and this is {kind_of(value)}")
             for part, item in zip(target.items, value, strict=True):
-                self._bind(part, item, scope, blamed)
+                self._bind(part, item, scope, origins)
         else:
             fail(target, "nothing can be set here")
 
@@ -215,10 +215,10 @@ class Interpreter(Expressions):
 
     def _assign_block(self, node: nodes.AssignBlock, scope: Scope) -> None:
         made: Any = self._captured(node.body, Scope(scope))
-        blamed = _sources_of(made)
+        origins = _sources_of(made)
         if node.filter is not None:
             made = self._filtered(node.filter, made, scope)
-        self._bind(node.target, made, scope, blamed)
+        self._bind(node.target, made, scope, origins)
 
     def _filter_block(self, node: nodes.FilterBlock, scope: Scope) -> None:
         made = self._captured(node.body, Scope(scope))

@@ -185,20 +185,20 @@ class Expressions:
             inner = value.get(node.node.attr) if isinstance(value, dict) else None
             if not isinstance(inner, Function):
                 return self._method(node, node.node.attr, value, scope)
-            called: Any = inner
+            function: Any = inner
         else:
-            called = self.value(node.node, scope)
-        if not isinstance(called, Function):
-            if called is not UNDEFINED and not isinstance(
-                called, str | int | float | list | dict | Rich | Fragment | None
+            function = self.value(node.node, scope)
+        if not isinstance(function, Function):
+            if function is not UNDEFINED and not isinstance(
+                function, str | int | float | list | dict | Rich | Fragment | None
             ):
-                return self.call_macro(called, node, scope)
+                return self.call_macro(function, node, scope)
             fail(node, f"{node.node.name if isinstance(node.node, nodes.Name) else 'this'} is not a function")
         args, named = self.arguments(node, scope)
         try:
-            return called.call(*args, **named)
+            return function.call(*args, **named)
         except (TypeError, ValueError, IndexError, ZeroDivisionError) as error:
-            self._explain(node, f"'{called.name}'", error)
+            self._explain(node, f"'{function.name}'", error)
 
     def _method(self, node: nodes.Call, name: str, value: Any, scope: Scope) -> Any:
         value = bare(value)
@@ -357,8 +357,8 @@ def sources(node: nodes.Node, scope: Scope) -> tuple[str, ...]:
 
 def names_in(node: nodes.Node) -> tuple[str, ...]:
     """Every name below a node, kept on the node: it is asked for in every turn of a loop."""
-    kept: tuple[str, ...] | None = node.__dict__.get("names_in")
-    if kept is None:
+    names: tuple[str, ...] | None = node.__dict__.get("names_in")
+    if names is None:
         found = [node.name] if isinstance(node, nodes.Name) else [name.name for name in node.find_all(nodes.Name)]
-        kept = node.__dict__["names_in"] = tuple(dict.fromkeys(found))
-    return kept
+        names = node.__dict__["names_in"] = tuple(dict.fromkeys(found))
+    return names

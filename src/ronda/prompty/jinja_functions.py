@@ -92,12 +92,12 @@ def _sort(
 
 def _unique(budget: Budget, value: Any) -> list[Any]:
     budget.weigh(items_of(value))
-    kept: list[Any] = []
+    distinct: list[Any] = []
     for item in items_of(value):
-        budget.step(len(kept))
-        if item not in kept:
-            kept.append(item)
-    return kept
+        budget.step(len(distinct))
+        if item not in distinct:
+            distinct.append(item)
+    return distinct
 
 
 def _sum(budget: Budget, value: Any, attribute: Any = None, start: Any = 0) -> Any:
@@ -133,8 +133,8 @@ def _int(budget: Budget, value: Any, default: Any = 0) -> Any:
     try:
         if isinstance(value, int | float):
             return int(value)
-        written = text(value, budget)
-        return int(written) if written.strip().lstrip("+-").isdecimal() else int(float(written))
+        digits = text(value, budget)
+        return int(digits) if digits.strip().lstrip("+-").isdecimal() else int(float(digits))
     except (ValueError, OverflowError):
         return default
 
@@ -193,12 +193,12 @@ def _select(wanted: bool, by_attribute: bool) -> Callable[..., Any]:
         test = TESTS.get(rest[0]) if rest else None
         if rest and test is None:
             raise ValueError(f"there is no test {rest[0]!r}")
-        kept = []
+        matches = []
         for item in _list(budget, value):
             seen = item if attribute is None else _dig(item, attribute)
             if (truthy(seen) if test is None else test(budget, seen, *rest[1:])) == wanted:
-                kept.append(item)
-        return kept
+                matches.append(item)
+        return matches
 
     return select
 

@@ -54,11 +54,11 @@ def load(
 
 def tell_load(path: AnyPath, prompty: Prompty, began: float, ended: float) -> None:
     """The span of a file that was read before it was known which span that belongs into."""
-    told = OpenSpan("load", current_span(), began)
-    told.emit("signature", SIGNATURE)
-    told.emit("inputs", {"path": str(path)})
-    told.emit("result", prompty)
-    told.close(ended)
+    load_span = OpenSpan("load", current_span(), began)
+    load_span.emit("signature", SIGNATURE)
+    load_span.emit("inputs", {"path": str(path)})
+    load_span.emit("result", prompty)
+    load_span.close(ended)
 
 
 def read_file(
@@ -156,8 +156,8 @@ def _parse_yaml(yaml: str, line: int) -> Tree:
     """What was read before is not read again: most of the cost of loading a file that has not changed."""
     if len(yaml) > MAX_KEPT:
         return parse_yaml(yaml, line)
-    kept = _keep(yaml, line)
-    return Tree(kept.value, dict(kept.lines), kept.faults)
+    tree = _keep(yaml, line)
+    return Tree(tree.value, dict(tree.lines), tree.faults)
 
 
 _keep = lru_cache(maxsize=256)(parse_yaml)  # by the text itself, so there is nothing to go stale

@@ -111,9 +111,9 @@ def read_media(kind: str, value: Any, what: str) -> Part:
         return Part(kind, value)
     if isinstance(value, Mapping):
         for inner in ("image_url", "input_audio", "file", "url", "source", "value", "data", "file_data"):
-            held = value.get(inner)
-            if isinstance(held, str | bytes | bytearray | Mapping):
-                found = read_media(kind, held, what)
+            content = value.get(inner)
+            if isinstance(content, str | bytes | bytearray | Mapping):
+                found = read_media(kind, content, what)
                 return msgspec.structs.replace(
                     found,
                     media_type=_first_text(value, "mediaType", "media_type", "mime_type")

@@ -59,19 +59,19 @@ _cache: dict[tuple[Any, ...], _Cached] = {}
 
 
 async def _find_operations(declared: OpenApiTool, prompty: Prompty) -> tuple[Document, list[Operation]]:
-    said, host = declared.specification, prompty.host or Host()
+    specification, host = declared.specification, prompty.host or Host()
     roots = Roots(Path(prompty.path).parent if prompty.path is not None else None, host.roots, host.files)
-    if isinstance(said, dict):
-        document = Document(said, read=_Files(roots).read)
+    if isinstance(specification, dict):
+        document = Document(specification, read=_Files(roots).read)
         return document, read_operations(document)
-    if urlsplit(said).scheme.lower() in ("http", "https"):
-        key: tuple[Any, ...] = (said,)
-        if (kept := _cache.get(key)) is not None and kept[0] > time.monotonic():
-            return kept[1:]
-        data = await fetch(said)
-        made = await asyncio.to_thread(_read_fetched, data, said)
+    if urlsplit(specification).scheme.lower() in ("http", "https"):
+        key: tuple[Any, ...] = (specification,)
+        if (cached := _cache.get(key)) is not None and cached[0] > time.monotonic():
+            return cached[1:]
+        data = await fetch(specification)
+        made = await asyncio.to_thread(_read_fetched, data, specification)
         return _keep(key, time.monotonic() + KEPT_SECONDS, *made)
-    return await asyncio.to_thread(_read_file, said, roots)
+    return await asyncio.to_thread(_read_file, specification, roots)
 
 
 def _keep(
@@ -92,8 +92,8 @@ def _read_file(text: str, roots: Roots) -> tuple[Document, list[Operation]]:
     path = roots.find(text)
     data = roots.files.read(path, MAX_FILE, text)
     key = (path, blake2b(data, digest_size=20).digest(), tuple(roots.allowed))
-    if (kept := _cache.get(key)) is not None:
-        return kept[1:]
+    if (cached := _cache.get(key)) is not None:
+        return cached[1:]
     files = _Files(roots, path)
     document = Document(_parse(data, text), read=files.read)
     made = document, read_operations(document)
@@ -125,20 +125,20 @@ class _Files:
         return str(path), self.opened[str(path)]
 
 
-def _parse(data: bytes, called: str) -> Json:
+def _parse(data: bytes, label: str) -> Json:
     if data.lstrip()[:1] in (b"{", b"["):
         try:
             return msgspec.json.decode(data)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise BadDocument(f"{called} is not JSON: {error}") from error
+            raise BadDocument(f"{label} is not JSON: {error}") from error
     try:
-        tree = parse_yaml(decode_text(data, called))
+        tree = parse_yaml(decode_text(data, label))
     except BadYaml as error:
-        raise BadDocument(f"{called} is not YAML that can be read: {error} (line {error.line})") from error
+        raise BadDocument(f"{label} is not YAML that can be read: {error} (line {error.line})") from error
     # Status codes are written as numbers in most documents; as keys they are text all the same.
     faults = [fault for fault in tree.faults if not fault.is_non_text_key]
     if faults:
-        raise BadDocument(f"{called} is not YAML that can be read: {faults[0].message} (line {faults[0].line})")
+        raise BadDocument(f"{label} is not YAML that can be read: {faults[0].message} (line {faults[0].line})")
     return tree.value
 
 
@@ -176,8 +176,8 @@ def _tools(declared: OpenApiTool, document: Document, operations: list[Operation
     connection = resolve_connection(declared.connection) if declared.connection is not None else None
     if connection is not None and not isinstance(connection, Connection):
         raise BadPrompty(f"the connection of '{declared.name}' is a model's provider, which calls no API")
-    said = endpoint_of(connection)
-    endpoint = _http(said) if said else None
+    address = endpoint_of(connection)
+    endpoint = _http(address) if address else None
     base = endpoint or _server(document)
     secret = _secret(connection, declared)
     if isinstance(secret, str):

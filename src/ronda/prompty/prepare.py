@@ -90,23 +90,23 @@ class _GuardedText(RenderedText):
 def _foreign(prompty: Prompty, inputs: Mapping[str, Any]) -> str:
     nonce = secrets.token_hex(8)
     declared = rich_kinds(prompty)
-    placed: dict[str, Rich] = {}
+    rich_inputs: dict[str, Rich] = {}
     for name, value in inputs.items():
         for kind in RICH_KINDS:
             if kind == declared.get(name) and value is not None:
-                placed[name] = rich(name, kind, value)
-    values = {**inputs, **{name: one.marker for name, one in placed.items()}}
+                rich_inputs[name] = rich(name, kind, value)
+    values = {**inputs, **{name: one.marker for name, one in rich_inputs.items()}}
     renderer = get_renderer(prompty.template.format.kind)
     text = str(renderer.render(prompty, guard(prompty.instructions, nonce), values))
-    made = _GuardedText(_segments(text, list(placed.values())))
+    made = _GuardedText(_segments(text, list(rich_inputs.values())))
     made.nonce = nonce
     return made
 
 
-def _segments(text: str, placed: list[Rich]) -> list[Segment]:
+def _segments(text: str, rich_inputs: list[Rich]) -> list[Segment]:
     """The text cut at our own markers, and at no others."""
     segments = [Segment("literal", text)]
-    for one in placed:
+    for one in rich_inputs:
         cut: list[Segment] = []
         for segment in segments:
             if segment.kind != "literal":

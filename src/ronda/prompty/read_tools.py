@@ -125,8 +125,8 @@ def _approval(at: At) -> ApprovalMode | None:
 
 
 def _openapi(at: At, common: dict[str, Any]) -> OpenApiTool:
-    said = at["specification"]
-    specification: str | dict[str, Any] = said.mapping() if isinstance(said.value, dict) else said.text()
+    place = at["specification"]
+    specification: str | dict[str, Any] = place.mapping() if isinstance(place.value, dict) else place.text()
     if not specification:
         at.problem("a tool of kind 'openapi' needs a specification: a path, an address, or ${file:…}")
     return OpenApiTool(

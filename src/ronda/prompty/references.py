@@ -63,15 +63,15 @@ class Roots:
         return found
 
 
-def decode_text(data: bytes, called: str) -> str:
+def decode_text(data: bytes, label: str) -> str:
     """UTF-8, with or without a byte order mark; every line ends with a newline character alone."""
     if b"\0" in data:
-        raise BadPrompty(f"{called} is binary: a zero byte in line {data.count(10, 0, data.index(0)) + 1}")
+        raise BadPrompty(f"{label} is binary: a zero byte in line {data.count(10, 0, data.index(0)) + 1}")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise BadPrompty(f"{called} is not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}") from error
+        raise BadPrompty(f"{label} is not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}") from error
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -165,19 +165,19 @@ class Resolver:
         raise TooMuch(message, path=self._report.path, line=self._report.line(place), field=field(place))
 
 
-def _json(text: str, called: str) -> Any:
+def _json(text: str, label: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise BadPrompty(f"{called} is not JSON: {error}") from error
+        raise BadPrompty(f"{label} is not JSON: {error}") from error
 
 
-def _yaml(text: str, called: str) -> Any:
+def _yaml(text: str, label: str) -> Any:
     try:
         tree = parse_yaml(text)
     except BadYaml as error:
-        raise BadPrompty(f"{called} is not YAML that can be read: {error} (line {error.line})") from error
+        raise BadPrompty(f"{label} is not YAML that can be read: {error} (line {error.line})") from error
     if tree.faults:
         fault = tree.faults[0]
-        raise BadPrompty(f"{called} is not YAML that can be read: {fault.message} (line {fault.line})")
+        raise BadPrompty(f"{label} is not YAML that can be read: {fault.message} (line {fault.line})")
     return tree.value

@@ -108,10 +108,10 @@ def forged_markers(segments: Sequence[Segment]) -> Iterator[tuple[int, int]]:
     """Where the flat text has lines that read as markers and are not the author's: (start, end) of each."""
     authors: set[int] = set()
     at = 0
-    for line, held in _lines(segments):
+    for line, insertions in _lines(segments):
         if read_marker(line) is not None:
             authors.add(at)
-        at += len(line) + 1 + sum(len(segment.text) - 1 for segment in held)
+        at += len(line) + 1 + sum(len(segment.text) - 1 for segment in insertions)
     at = 0
     for line in "".join([segment.text for segment in segments]).split("\n"):
         if at not in authors and read_marker(line) is not None:
@@ -121,18 +121,18 @@ def forged_markers(segments: Sequence[Segment]) -> Iterator[tuple[int, int]]:
 
 def _lines(segments: Sequence[Segment]) -> Iterator[tuple[str, list[Segment]]]:
     """The author's lines, with one opaque character for each segment that is not the author's, and those segments."""
-    written = "".join([segment.text for segment in segments if segment.kind == "literal"])
-    opaque = _opaque(written)
-    held = iter([segment for segment in segments if segment.kind != "literal"])
+    author_text = "".join([segment.text for segment in segments if segment.kind == "literal"])
+    opaque = _opaque(author_text)
+    insertions = iter([segment for segment in segments if segment.kind != "literal"])
     masked = "".join([segment.text if segment.kind == "literal" else opaque for segment in segments])
     for line in masked.split("\n"):
-        yield line, [next(held) for _ in range(line.count(opaque))]
+        yield line, [next(insertions) for _ in range(line.count(opaque))]
 
 
-def _opaque(written: str) -> str:
+def _opaque(author_text: str) -> str:
     """A character that is neither blank nor part of a word, and that the author did not write."""
     for code in range(0xFDD0, 0xFDF0):  # Unicode promises never to give these a meaning
-        if chr(code) not in written:
+        if chr(code) not in author_text:
             return chr(code)
     raise TemplateError("the template is full of characters that mean nothing")
 
@@ -141,21 +141,21 @@ def _drafts(segments: Sequence[Segment], nonce: str | None) -> Iterator[Draft]:
     opaque = _opaque("".join([segment.text for segment in segments if segment.kind == "literal"]))
     role, metadata, marked = "system", dict[str, Any](), False
     pieces: list[Segment] = []
-    for line, held in _lines(segments):
+    for line, insertions in _lines(segments):
         marker = read_marker(line)
         if marker is None:
-            pieces += _pieces(line + "\n", held, opaque)
+            pieces += _pieces(line + "\n", insertions, opaque)
             continue
         if marked or _speaks(pieces):
             yield Draft(role, metadata, tuple(pieces))
         role, marked, pieces = marker.role, True, []
-        metadata = _metadata(marker, held, opaque, nonce)
+        metadata = _metadata(marker, insertions, opaque, nonce)
     if marked or _speaks(pieces):
         yield Draft(role, metadata, tuple(pieces))
 
 
-def _metadata(marker: Marker, held: list[Segment], opaque: str, nonce: str | None) -> dict[str, Any]:
-    values = iter(held)
+def _metadata(marker: Marker, insertions: list[Segment], opaque: str, nonce: str | None) -> dict[str, Any]:
+    values = iter(insertions)
     found: dict[str, str] = {}
     for name, value in marker.attributes:
         first, *rest = value.split(opaque)
@@ -165,17 +165,17 @@ def _metadata(marker: Marker, held: list[Segment], opaque: str, nonce: str | Non
                 raise TemplateError(f"the {segment.rich.kind} '{segment.source}' cannot stand in a role marker")
             first += segment.text + text
         found[name] = first
-    carried = found.pop("nonce", None)
-    if nonce is not None and carried != nonce:
+    marker_nonce = found.pop("nonce", None)
+    if nonce is not None and marker_nonce != nonce:
         raise TemplateError(MISMATCH)
     return {name: coerce(value) for name, value in found.items()}
 
 
-def _pieces(line: str, held: list[Segment], opaque: str) -> list[Segment]:
+def _pieces(line: str, insertions: list[Segment], opaque: str) -> list[Segment]:
     pieces: list[Segment] = []
     for at, text in enumerate(line.split(opaque)):
         if at:
-            pieces.append(held[at - 1])
+            pieces.append(insertions[at - 1])
         if text:
             pieces.append(Segment("literal", text))
     return pieces
@@ -194,25 +194,25 @@ def _unfold(draft: Draft) -> list[Message]:
     messages: list[Message] = []
     parts: list[Part] = []
     run: list[Segment] = []
-    spoken = False  # an input stands in the message being made: there is one, even if it is empty
+    has_input = False  # an input stands in the message being made: there is one, even if it is empty
 
     def end_run() -> None:
-        nonlocal spoken
-        spoken = spoken or any(piece.kind == "interp" for piece in run)
+        nonlocal has_input
+        has_input = has_input or any(piece.kind == "interp" for piece in run)
         text = _text(run)
         if text.strip():
             parts.append(Part("text", text))
         run.clear()
 
     def end_message() -> None:
-        nonlocal spoken
+        nonlocal has_input
         end_run()
         if len(parts) == 1 and parts[0].kind == "text":
             parts[0] = Part("text", parts[0].value.strip())
-        if parts or spoken:
+        if parts or has_input:
             messages.append(Message(draft.role, tuple(parts) or (Part("text", ""),), draft.metadata))
         parts.clear()
-        spoken = False
+        has_input = False
 
     beside = False  # the last message is one of media, made here
     for piece in draft.pieces:

@@ -143,9 +143,9 @@ class RenderedText(str):
     segments: tuple[Segment, ...]
 
     def __new__(cls, segments: Iterable[Segment]) -> RenderedText:
-        kept = tuple(segments)
-        self = super().__new__(cls, "".join([segment.text for segment in kept]))
-        self.segments = kept
+        pieces = tuple(segments)
+        self = super().__new__(cls, "".join([segment.text for segment in pieces]))
+        self.segments = pieces
         return self
 
 

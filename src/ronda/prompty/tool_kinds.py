@@ -73,11 +73,11 @@ async def tools_of(
         inputs: The run's inputs, after `validate_inputs`: bound parameters are filled in from them.
         leave_out: A tool that cannot be made is left out, instead of raising what is wrong with it.
     """
-    given = _by_name(overlay)
+    handlers = _by_name(overlay)
     if not prompty.tools and not prompty.agents and not isinstance(overlay, Lent):
-        return {name: as_tool(handler, name) for name, handler in given.items()}
+        return {name: as_tool(handler, name) for name, handler in handlers.items()}
     lent = overlay if isinstance(overlay, Lent) else Lent()
-    making = _Making(prompty, Lent(given, lent.otherwise, lent.mcp, lent.agents), dict(inputs or {}))
+    making = _Making(prompty, Lent(handlers, lent.otherwise, lent.mcp, lent.agents), dict(inputs or {}))
     added = () if lent.agents is None else lent.agents.agents_of(prompty.path)
     table: dict[str, Tool] = {}
     for declared in (*prompty.tools, *dict.fromkeys((*prompty.agents, *added))):
@@ -90,7 +90,7 @@ async def tools_of(
             log.warning("the tool '%s' cannot be called any more: %s", name, error)
             continue
         table |= {tool.spec.name: tool for tool in made}
-    for name, handler in given.items():
+    for name, handler in handlers.items():
         if name not in table and not isinstance(overlay, Lent):
             table[name] = as_tool(handler, name)
     return table
@@ -101,14 +101,14 @@ def _by_name(overlay: Overlay | None) -> dict[str, Handler]:
         return {}
     if isinstance(overlay, Mapping):
         return {name: _handler_of(item, name) for name, item in overlay.items()}
-    given: dict[str, Handler] = {}
+    handlers: dict[str, Handler] = {}
     for item in overlay:
         handler = _handler_of(item)
         name = name_of(handler)
-        if name in given:
+        if name in handlers:
             raise BadConfig(f"two tools are named '{name}'; give one of them another name")
-        given[name] = handler
-    return given
+        handlers[name] = handler
+    return handlers
 
 
 def _handler_of(item: Handler | AsTool, name: str | None = None) -> Handler:
@@ -235,10 +235,10 @@ def _laid_over(spec: ToolSpec, handler: ToolSpec) -> ToolSpec:
 def _spec(declared: Declared, handler: KindHandler | None = None) -> ToolSpec:
     if isinstance(declared, FunctionTool):
         return spec_of(declared, timeout=DEFAULT_TIMEOUT)
-    said = getattr(handler, "parameters", None)
-    if said is None and isinstance(declared, CustomTool):
-        said = declared.options.get("parameters")
-    schema = without_bound(said, declared.bindings) if isinstance(said, Mapping) else None
+    declared_schema = getattr(handler, "parameters", None)
+    if declared_schema is None and isinstance(declared, CustomTool):
+        declared_schema = declared.options.get("parameters")
+    schema = without_bound(declared_schema, declared.bindings) if isinstance(declared_schema, Mapping) else None
     return ToolSpec(
         name=declared.name,
         description=declared.description,

@@ -74,7 +74,7 @@ class TurnEvents:
         self._run: Run | None = None
         self._calls: dict[str, ToolCall] = {}
         self._shown_results: set[str] = set()  # calls whose result was shown
-        self._begun: set[str] = set()  # calls whose start was shown
+        self._shown_starts: set[str] = set()  # calls whose start was shown
         self._denied: set[str] = set()  # by the tool guardrail, or by a person
         self._questions: dict[str, str] = {}  # id of a question → the call it is about
         self._looping = False
@@ -104,7 +104,7 @@ class TurnEvents:
             case ModelFinished(turn=turn):
                 self._calls = {call.id: call for call in turn.calls}
                 self._shown_results.clear()
-                self._begun.clear()
+                self._shown_starts.clear()
                 self._denied.clear()
                 self._settled(run)
             case Checked():
@@ -171,20 +171,20 @@ class TurnEvents:
 
     def _compacted(self, run: Run, event: Compacted, before: int) -> None:
         after = count_of(run.shown)
-        gone = before - after + bool(event.summary)
+        dropped_count = before - after + bool(event.summary)
         self._begin()
-        self._emit("compaction_start", droppedCount=gone)
+        self._emit("compaction_start", droppedCount=dropped_count)
         if event.failure is not None:
             self._emit("compaction_failed", message=event.failure)
-        self._emit("compaction_complete", removed=gone, remaining=after, summaryLength=len(event.summary))
+        self._emit("compaction_complete", removed=dropped_count, remaining=after, summaryLength=len(event.summary))
         self._updated(run, "compaction")
 
     # ---- tools -------------------------------------------------------------------------------------------------------
 
     def _start(self, call: ToolCall) -> None:
-        if call.id in self._begun:
+        if call.id in self._shown_starts:
             return
-        self._begun.add(call.id)
+        self._shown_starts.add(call.id)
         self._begin()
         self._emit("tool_call_start", id=call.id, name=call.name, arguments=call.as_written)
 

@@ -66,10 +66,10 @@ def _path(path: str | os.PathLike[str] | None) -> str | None:
 
 def _policy(code: CodeExecutionConfig | None, shell: ShellConfig | None) -> Policy:
     """Both work in one folder, so they are in one sandbox."""
-    given = [one.sandbox_policy for one in (code, shell) if one is not None and one.sandbox_policy is not None]
-    if len(given) == 2 and given[0] != given[1]:
+    policies = [one.sandbox_policy for one in (code, shell) if one is not None and one.sandbox_policy is not None]
+    if len(policies) == 2 and policies[0] != policies[1]:
         raise BadConfig("Python and the shell share a sandbox: give both the same sandbox_policy, or one of them none")
-    policy = given[0] if given else Policy()
+    policy = policies[0] if policies else Policy()
     check_policy(policy)
     return policy
 

@@ -35,7 +35,7 @@ def parse(text: str | None) -> Docstring:
     if not text:
         return Docstring()
     lines = inspect.cleandoc(text).splitlines()
-    kept: list[str] = []
+    prose: list[str] = []
     found: dict[str, list[str]] = {}
     at = 0
     while at < len(lines):
@@ -49,10 +49,10 @@ def parse(text: str | None) -> Docstring:
         elif _SPHINX_TYPE.match(line):
             at = _take_indented(lines, at + 1, [])
         else:
-            kept.append(line.rstrip())
+            prose.append(line.rstrip())
             at += 1
     parameters = {name: " ".join(" ".join(description).split()) for name, description in found.items()}
-    return Docstring(_tidy(kept), {name: description for name, description in parameters.items() if description})
+    return Docstring(_tidy(prose), {name: description for name, description in parameters.items() if description})
 
 
 def _google(lines: list[str], at: int, found: dict[str, list[str]]) -> int:

@@ -151,8 +151,8 @@ def _upgrade(draft: int) -> Callable[[Any], Any]:
         node = {key: value for key, value in node.items() if _SHAPES.get(key, _any)(value)}
         if draft < 8 and isinstance(node.get("$ref"), str):
             # Beside a reference nothing counted, yet definitions were found there.
-            kept = {"$ref", "$schema", "definitions", *ANNOTATIONS}
-            node = {key: value for key, value in node.items() if key in kept}
+            keywords = {"$ref", "$schema", "definitions", *ANNOTATIONS}
+            node = {key: value for key, value in node.items() if key in keywords}
         if draft < _MODERN:
             node = {key: value for key, value in node.items() if _SINCE.get(key, 4) <= draft}
         node = _identifiers(node, draft)
@@ -209,12 +209,12 @@ def _arrays(node: Schema) -> Schema:
 
 def _dependencies(node: Schema) -> Schema:
     """No longer in 2020-12, but the validator still minds it there, so it is said in the new words."""
-    given = node.get("dependencies")
-    if not isinstance(given, dict):
+    dependencies = node.get("dependencies")
+    if not isinstance(dependencies, dict):
         return node
     node = {key: value for key, value in node.items() if key != "dependencies"}
-    names = {name: needs for name, needs in given.items() if _are_names(needs)}
-    schemas = {name: needs for name, needs in given.items() if not isinstance(needs, list)}
+    names = {name: needs for name, needs in dependencies.items() if _are_names(needs)}
+    schemas = {name: needs for name, needs in dependencies.items() if not isinstance(needs, list)}
     if names:
         node["dependentRequired"] = {**node.get("dependentRequired", {}), **names}
     if schemas:

@@ -35,11 +35,11 @@ def strict_form(schema: Schema, rules: Strict) -> Schema:
     def form(node: Any) -> Any:
         if not isinstance(node, dict):
             return node
-        kept = {key: value for key, value in node.items() if key in rules.keywords or key not in ANNOTATIONS}
-        if "$ref" in kept and (beside := kept.keys() - {"$ref", "$defs", "definitions"}) and beside <= ANNOTATIONS:
-            kept = {("anyOf" if key == "$ref" else key): value for key, value in kept.items()}
-            kept["anyOf"] = [{"$ref": kept["anyOf"]}]
-        return each_schema(kept, form)
+        fields = {key: value for key, value in node.items() if key in rules.keywords or key not in ANNOTATIONS}
+        if "$ref" in fields and (beside := fields.keys() - {"$ref", "$defs", "definitions"}) and beside <= ANNOTATIONS:
+            fields = {("anyOf" if key == "$ref" else key): value for key, value in fields.items()}
+            fields["anyOf"] = [{"$ref": fields["anyOf"]}]
+        return each_schema(fields, form)
 
     formed: Schema = form(schema)
     return formed

@@ -153,12 +153,12 @@ class _Repair:
             return value
         if isinstance(value, (dict, list)) or value is None:
             return value
-        meant = [option for option in options if isinstance(value, str) and option == value.strip()]
-        meant = meant or [option for option in options if _spelling(option) == _spelling(value)]
-        if len(meant) != 1 or meant[0] is None or isinstance(meant[0], (dict, list)):
+        matches = [option for option in options if isinstance(value, str) and option == value.strip()]
+        matches = matches or [option for option in options if _spelling(option) == _spelling(value)]
+        if len(matches) != 1 or matches[0] is None or isinstance(matches[0], (dict, list)):
             return value
-        self._note(_CASE, at, f"spelled as {msgspec.json.encode(meant[0]).decode()}")
-        return meant[0]
+        self._note(_CASE, at, f"spelled as {msgspec.json.encode(matches[0]).decode()}")
+        return matches[0]
 
     def _alternative(self, value: Any, branches: list[Any], at: str, base: str, depth: int) -> Any:
         if any(self._fits(value, branch, base) for branch in branches):
@@ -213,14 +213,14 @@ class _Repair:
         """Names as the schema spells them, where only the spelling differs and nobody else is called so."""
         unknown = [name for name in value if name not in properties]
         missing = [name for name in properties if name not in value]
-        meant: dict[str, str] = {}
+        spellings: dict[str, str] = {}
         for name in unknown:
             likely = [other for other in missing if _name(other) == _name(name)]
             alike = [other for other in unknown if _name(other) == _name(name)]
             if len(likely) == len(alike) == 1 and (closed or likely[0] in required):
-                meant[name] = likely[0]
+                spellings[name] = likely[0]
                 self._note(_NAME, f"{at}/{escape(name)}", f"renamed to {likely[0]}")
-        return {meant.get(name, name): item for name, item in value.items()} if meant else value
+        return {spellings.get(name, name): item for name, item in value.items()} if spellings else value
 
     def _fill(self, fixed: dict[str, Any], name: str, schema: Any, at: str, base: str) -> None:
         for key, options in self._alternatives(schema, base):
@@ -232,18 +232,18 @@ class _Repair:
 
     def _alternatives(self, schema: Any, base: str) -> list[tuple[str, list[Any]]]:
         """What a schema says its value is: itself, or where it refers to."""
-        said: list[tuple[str, list[Any]]] = []
+        options: list[tuple[str, list[Any]]] = []
         for _ in range(8):
             if not isinstance(schema, dict):
                 break
-            said += [("default", [schema["default"]])] if "default" in schema else []
-            said += [("const", [schema["const"]])] if "const" in schema else []
-            said += [("enum", _list(schema, "enum"))]
+            options += [("default", [schema["default"]])] if "default" in schema else []
+            options += [("const", [schema["const"]])] if "const" in schema else []
+            options += [("enum", _list(schema, "enum"))]
             found = self._document.find(schema["$ref"], base) if isinstance(schema.get("$ref"), str) else None
             if found is None:
                 break
             schema, base = found
-        return said
+        return options
 
     def _array(self, value: list[Any], schema: Schema, at: str, base: str, depth: int) -> list[Any]:
         first = _list(schema, "prefixItems")

@@ -266,10 +266,10 @@ def _union(hint: Any, key: str, taken: JsonSchema) -> _Typed | None:
     readers = [(_fields(member), _msgspec_reader(member)) for member in members]
 
     def read(value: Any) -> Any:
-        given = value.keys() if isinstance(value, dict) else ()
+        keys = value.keys() if isinstance(value, dict) else ()
         failures: list[str] = []
         # A type that would drop some of what was given comes last.
-        for _, reader in sorted(readers, key=lambda one: len(given - one[0]) if given and one[0] else 0):
+        for _, reader in sorted(readers, key=lambda one: len(keys - one[0]) if keys and one[0] else 0):
             try:
                 return reader(value)
             except msgspec.ValidationError as error:

@@ -51,9 +51,9 @@ SCHEMA = Raw(b'{"type": "object", "properties": {"q": {"type": "string"}}}')
 FILE = AgentFile("/agents/a.prompty", "2a", {"/agents/a.prompty": STRANGE}, {"/link": "/agents/a.prompty"})
 
 
-def start(run: str, *said: str, owner: str = "", outlives: bool = False) -> RunStarted:
+def start(run: str, *texts: str, owner: str = "", outlives: bool = False) -> RunStarted:
     """How a run begins in these tests."""
-    turns = tuple([user(text) for text in said or ("hello",)])
+    turns = tuple([user(text) for text in texts or ("hello",)])
     return RunStarted(run, Plan("model"), turns, at=1.0, owner=owner, outlives=outlives)
 
 

@@ -290,15 +290,15 @@ class JournalContract(RunListContract):
 
     async def test_29_a_file_that_runs_share_is_there_for_as_long_as_one_of_them(self) -> None:
         async with self.opened() as journal:
-            begun = {name: replace(start(name), file=FILE) for name in ("a", "b")}
-            for name, first in begun.items():
+            starts = {name: replace(start(name), file=FILE) for name in ("a", "b")}
+            for name, first in starts.items():
                 journal.append(name, [first, *finish()])
                 journal.release(name)
             assert await journal.forget("a")
-            assert _facts(await journal.read("b")) == [begun["b"], *finish()]
-            journal.append("a", [begun["a"]])
+            assert _facts(await journal.read("b")) == [starts["b"], *finish()]
+            journal.append("a", [starts["a"]])
             await journal.barrier("a")
-            assert _facts(await journal.read("a")) == [begun["a"]]
+            assert _facts(await journal.read("a")) == [starts["a"]]
 
     async def test_30_what_is_shown_of_a_run_that_outlives_its_process_is_kept_until_it_is_over(self) -> None:
         shown: list[Event] = [TextDelta("do"), TextDelta(""), TextDelta("do")]
@@ -402,9 +402,9 @@ class DurableJournalContract(JournalContract):
             one.append("a", [start("a", "one")])
             other.append("a", [start("a", "other")])
             other.append("b", [start("b")])
-            told = await asyncio.gather(one.barrier("a"), other.barrier("a"), return_exceptions=True)
-            has_one_won = told[0] is None  # nearly always; but nobody says who writes first
-            assert [type(error) for error in told if error is not None] == [JournalConflict]
+            outcomes = await asyncio.gather(one.barrier("a"), other.barrier("a"), return_exceptions=True)
+            has_one_won = outcomes[0] is None  # nearly always; but nobody says who writes first
+            assert [type(error) for error in outcomes if error is not None] == [JournalConflict]
             with pytest.raises(JournalConflict):  # and again: it must not be overheard
                 await (other if has_one_won else one).barrier("a")
             await other.barrier("b")

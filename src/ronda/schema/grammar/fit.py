@@ -152,18 +152,18 @@ class Fitter:
             if not prop.required and self._sizes.key(prop) + size <= left and self._parts < _MAX_PARTS:
                 got[prop.name] = size
                 left -= self._sizes.key(prop) + size
-        kept = [prop for prop in shape.properties if prop.name in got]
-        wants = [self._sizes.want(prop.shape) for prop in kept]
-        sizes = _spread([got[prop.name] for prop in kept], wants, left)
+        members = [prop for prop in shape.properties if prop.name in got]
+        wants = [self._sizes.want(prop.shape) for prop in members]
+        sizes = _spread([got[prop.name] for prop in members], wants, left)
         properties: list[Property] = []
-        for prop, size in zip(kept, sizes, strict=True):
+        for prop, size in zip(members, sizes, strict=True):
             fitted = self._fit(prop.shape, size, depth + 1)
             if prop.required or not isinstance(fitted, Never):
                 properties.append(Property(prop.name, fitted, prop.required))
         if any(prop.required and isinstance(prop.shape, Never) for prop in properties):
             return NEVER
         fitted_object = Object(tuple(properties), (), NEVER)
-        return self._with_others(shape, fitted_object, left, depth) if not kept else fitted_object
+        return self._with_others(shape, fitted_object, left, depth) if not members else fitted_object
 
     def _with_others(self, shape: Object, fitted: Object, left: int, depth: int) -> Object:
         """An object whose properties have no names: as many as there is enough for."""

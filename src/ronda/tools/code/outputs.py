@@ -61,8 +61,8 @@ def _is_skipped(part: str) -> bool:
 
 def output_names(arguments: dict[str, Any]) -> list[str]:
     """The `outputs` of a call: texts, or objects with a `name`."""
-    given = arguments.get("outputs") or []
-    return [str(entry.get("name", "")) if isinstance(entry, dict) else str(entry) for entry in given]
+    entries = arguments.get("outputs") or []
+    return [str(entry.get("name", "")) if isinstance(entry, dict) else str(entry) for entry in entries]
 
 
 class Collector:
@@ -90,36 +90,36 @@ class Collector:
         files, stored, problems = list[File](), list[StoredFile](), list[tuple[str, str]]()
         for name in list(dict.fromkeys([*named, *changed]))[:MOST_FILES]:
             try:
-                file, kept = await self._take(name, len(stored))
+                file, stored_file = await self._take(name, len(stored))
             except BadRequest as error:
                 problems.append((as_text(name), as_text(str(error))))
                 continue
             files.append(file)
-            if kept is not None:
-                stored.append(kept)
+            if stored_file is not None:
+                stored.append(stored_file)
         return MadeFiles(tuple(files), tuple(stored), tuple(problems))
 
     async def _take(self, name: str, index: int) -> tuple[File, StoredFile | None]:
         most = min(MAX_FILE, self._left) if self._store is not None else MAX_INLINE
         opened = await asyncio.to_thread(open_output, self._workspace, name, most)
         pieces = output_pieces(opened, name, most)
-        shown = as_text(name)  # code may call a file anything, text or not
+        label = as_text(name)  # code may call a file anything, text or not
         try:
             if self._store is None:
                 data = await asyncio.to_thread(b"".join, pieces)
-                return self._file(shown, data, len(data), None), None
-            facts = self._facts(shown, index)
+                return self._file(label, data, len(data), None), None
+            facts = self._facts(label, index)
             head = bytearray()
             async with self._store.receive(self._context.owner) as upload:
                 while piece := await asyncio.to_thread(next, pieces, b""):
                     if len(head) <= self._room:
                         head += piece
                     await upload.write(piece)
-                kept = await upload.finish(facts)
-                self._left -= kept.size
+                stored_file = await upload.finish(facts)
+                self._left -= stored_file.size
         finally:
             os.close(opened)
-        return self._file(shown, bytes(head), kept.size, kept.id), kept
+        return self._file(label, bytes(head), stored_file.size, stored_file.id), stored_file
 
     def _facts(self, name: str, index: int) -> FileFacts:
         context = self._context

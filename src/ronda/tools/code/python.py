@@ -91,7 +91,7 @@ class PythonTool:
         """What the model reads; what is empty is left out."""
         executed = execution.executed
         streams = {"stdout": execution.stdout, "stderr": execution.stderr}
-        said = {name: await shown_text(stream, sandbox, f"{call}-{name}") for name, stream in streams.items()}
+        texts = {name: await shown_text(stream, sandbox, f"{call}-{name}") for name, stream in streams.items()}
         result: dict[str, Any] = {"status": "success", "working_directory": sandbox.workdir}
         if notes := [BEGAN_ANEW] * execution.began_anew + [TOO_MANY_FILES] * (not execution.may_write):
             result["note"] = " ".join(notes)
@@ -101,19 +101,19 @@ class PythonTool:
             result["timeout_info"] = {"timeout_secs": self._timeout, "interrupted": not killed, "killed": killed}
         elif executed is None:
             result["status"] = "error"
-            said["exception"] = f"Python subprocess error: {execution.problem}"
+            texts["exception"] = f"Python subprocess error: {execution.problem}"
         if executed is not None:
             result["execution_time_ms"] = executed.execution_time_ms
-            said["exception"] = executed.exception or ""
-            said["result"] = executed.result or ""
-            said["result_type"] = executed.result_type or ""
+            texts["exception"] = executed.exception or ""
+            texts["result"] = executed.result or ""
+            texts["result_type"] = executed.result_type or ""
             if executed.exception and not execution.interrupted:
                 result["status"] = "error"
             if executed.images:
                 result["images_generated"] = len(executed.images)
             if executed.frame_count:
                 result["video_frames_generated"] = executed.frame_count
-        return result | {name: text for name, text in said.items() if text}
+        return result | {name: text for name, text in texts.items() if text}
 
 
 class ResetTool:

@@ -91,7 +91,7 @@ def _new_module() -> types.ModuleType:
 
 
 def _execute(code: str, name: str, module: types.ModuleType, pictures: Any) -> dict[str, Any]:
-    begun = _clock()
+    start = _clock()
     answer: dict[str, Any] = {"exception": None, "result": None, "result_type": None}
     try:
         value = _run(code, name, module)
@@ -116,7 +116,7 @@ def _execute(code: str, name: str, module: types.ModuleType, pictures: Any) -> d
             stream.flush()
     except BaseException as error:
         answer["exception"] = answer["exception"] or _tell(error)
-    answer["execution_time_ms"] = int((_clock() - begun) * 1000)
+    answer["execution_time_ms"] = int((_clock() - start) * 1000)
     return answer
 
 
@@ -139,10 +139,10 @@ def _plain(text: str) -> str:
 
 def _tell(error: BaseException) -> str:
     """The traceback without the frames of this file."""
-    told = traceback.TracebackException(type(error), error, error.__traceback__)
-    at = next((at for at, frame in enumerate(told.stack) if frame.filename.startswith("<call ")), len(told.stack))
-    told.stack = traceback.StackSummary.from_list(list(told.stack)[at:])
-    text = _plain("".join(told.format()))
+    trace = traceback.TracebackException(type(error), error, error.__traceback__)
+    at = next((at for at, frame in enumerate(trace.stack) if frame.filename.startswith("<call ")), len(trace.stack))
+    trace.stack = traceback.StackSummary.from_list(list(trace.stack)[at:])
+    text = _plain("".join(trace.format()))
     if len(text) > _LONGEST_TEXT:
         text = text[: _LONGEST_TEXT // 2] + "\n…\n" + text[-_LONGEST_TEXT // 2 :]
     return text.rstrip("\n")

@@ -36,15 +36,15 @@ class KnownFile(Struct, frozen=True):
 
 
 class SessionFiles:
-    def __init__(self, store: FileStore, given: Sequence[File] = ()) -> None:
+    def __init__(self, store: FileStore, request_files: Sequence[File] = ()) -> None:
         """`given` are files of the request beside those that its messages show."""
         self.store = store
-        self._given = given
+        self._request_files = request_files
 
     async def brought(self, context: ToolContext) -> list[KnownFile]:
         """Those that requests brought along, in the order they came."""
         found: dict[str, KnownFile] = {}
-        for file in (*context.files, *self._given):
+        for file in (*context.files, *self._request_files):
             known = await self._known(context.owner, file)
             if known is not None:
                 found.setdefault(known.id, known)

@@ -48,7 +48,7 @@ class OpenCall:
         self.ended = asyncio.Event()
         self._clock = clock
         self._questions = 0  # that are open
-        self._asked = 0
+        self._question_count = 0
         self._left = 0.0
 
     async def ask(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
@@ -61,9 +61,9 @@ class OpenCall:
 
     @contextmanager
     def _standing(self) -> Iterator[None]:
-        if self._questions >= MAX_OPEN or self._asked >= MAX_QUESTIONS:
+        if self._questions >= MAX_OPEN or self._question_count >= MAX_QUESTIONS:
             raise ToolFailed("the server asks too much during this call")
-        self._asked += 1
+        self._question_count += 1
         loop = asyncio.get_running_loop()
         when = self._clock.when()
         if self._questions == 0 and when is not None and not self._clock.expired():

@@ -57,29 +57,29 @@ class TokenFile:
 
     def __init__(self, path: Path, *, is_new: bool = False) -> None:
         self._path = path
-        self.kept: dict[str, Any] = {} if is_new else self._read()
+        self.content: dict[str, Any] = {} if is_new else self._read()
         self._is_new = is_new
 
     def _read(self) -> dict[str, Any]:
         try:
-            kept: dict[str, Any] = msgspec.json.decode(self._path.read_bytes(), type=dict[str, Any])
+            content: dict[str, Any] = msgspec.json.decode(self._path.read_bytes(), type=dict[str, Any])
         except (OSError, msgspec.DecodeError):
             return {}
-        return kept
+        return content
 
     def add(self, **members: Any) -> None:
-        self.kept |= members
+        self.content |= members
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Whole or not at all, and never readable by others: the name is new, and its mode 0600.
         handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=".new-")
         with os.fdopen(handle, "wb") as file:
-            file.write(msgspec.json.encode(self.kept))
+            file.write(msgspec.json.encode(self.content))
         os.replace(name, self._path)
 
     async def get_tokens(self) -> OAuthToken | None:
         with contextlib.suppress(ValidationError, KeyError):
-            tokens = OAuthToken.model_validate(self.kept["tokens"])
-            if (end := self.kept.get("expires_at")) is not None and end < time.time() + EARLY:
+            tokens = OAuthToken.model_validate(self.content["tokens"])
+            if (end := self.content.get("expires_at")) is not None and end < time.time() + EARLY:
                 tokens.access_token = ""  # the SDK then renews it before the first request
             return tokens
         return None
@@ -90,7 +90,7 @@ class TokenFile:
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         with contextlib.suppress(ValidationError, KeyError):
-            return OAuthClientInformationFull.model_validate(self.kept["client"])
+            return OAuthClientInformationFull.model_validate(self.content["client"])
         return None
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
@@ -109,9 +109,9 @@ def kept_login(server: McpServer) -> httpx2.Auth | None:
     file = TokenFile(path)
     auth = _provider(server, file, "http://127.0.0.1/callback", ask_nobody, None)
     with contextlib.suppress(ValidationError, KeyError):  # where tokens are renewed: the SDK does not keep it
-        auth.context.oauth_metadata = OAuthMetadata.model_validate(file.kept["authorization_server"])
+        auth.context.oauth_metadata = OAuthMetadata.model_validate(file.content["authorization_server"])
     with contextlib.suppress(ValidationError, KeyError):
-        auth.context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(file.kept["resource"])
+        auth.context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(file.content["resource"])
     return auth
 
 
@@ -137,7 +137,7 @@ async def log_in(server: McpServer, person: Person, port: int = 0) -> int:
         try:
             auth = _provider(server, file, address, _shower(person), lambda: callback.wait(person))
             if server.client_id is not None:
-                file.kept["client"] = {
+                file.content["client"] = {
                     "client_id": server.client_id,
                     "client_secret": server.client_secret,
                     "redirect_uris": [address],

@@ -91,11 +91,11 @@ def sign(request: Request, schemes: tuple[Scheme, ...], secret: str) -> None:
                     del request.headers[name]  # a parameter of the same name is not the model's to fill
                 request.headers[one.name] = one.prefix + value
             case "query":
-                base, _, asked = request.url.partition("?")
+                base, _, query = request.url.partition("?")
                 name = quote(one.name, safe="-._~")
-                kept = [pair for pair in asked.split("&") if pair and pair.partition("=")[0] != name]
-                request.url = base + "?" + "&".join([*kept, f"{name}={quote(value, safe='-._~')}"])
+                pairs = [pair for pair in query.split("&") if pair and pair.partition("=")[0] != name]
+                request.url = base + "?" + "&".join([*pairs, f"{name}={quote(value, safe='-._~')}"])
             case _:
                 found = [part for part in request.headers.get("Cookie", "").split("; ") if part]
-                kept = [part for part in found if part.partition("=")[0] != one.name]
-                request.headers["Cookie"] = "; ".join([*kept, f"{one.name}={quote(value, safe='-._~')}"])
+                cookies = [part for part in found if part.partition("=")[0] != one.name]
+                request.headers["Cookie"] = "; ".join([*cookies, f"{one.name}={quote(value, safe='-._~')}"])

@@ -54,8 +54,8 @@ def write_request(operation: Operation, server: str, arguments: Mapping[str, Any
     if cookies:
         headers["Cookie"] = "; ".join(cookies)
     base, mark, more = server.partition("?")
-    asked = "&".join([*([more] if mark and more else ()), *(f"{key}={text}" for key, text in query)])
-    url = f"{base.rstrip('/')}{_quote_path(path)}" + (f"?{asked}" if asked else "")
+    query_text = "&".join([*([more] if mark and more else ()), *(f"{key}={text}" for key, text in query)])
+    url = f"{base.rstrip('/')}{_quote_path(path)}" + (f"?{query_text}" if query_text else "")
     request = Request(operation.method.upper(), url, headers)
     if operation.body is not None:
         _write_body(request, operation.body, arguments)

@@ -47,17 +47,17 @@ class PageAssets:
     """Without a folder, pictures are kept in a temporary one, which ends with this object."""
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, *, max_total: int = MAX_TOTAL) -> None:
-        self._given = folder
+        self._chosen_folder = folder
         self._max_total = max_total
         self._swept = 0.0
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     @cached_property
     def _folder(self) -> Path:
-        if self._given is None:
+        if self._chosen_folder is None:
             self._temporary = tempfile.TemporaryDirectory(prefix=temporary_prefix(), ignore_cleanup_errors=True)
             return Path(self._temporary.name)
-        folder = Path(self._given)
+        folder = Path(self._chosen_folder)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
 
@@ -86,8 +86,8 @@ class PageAssets:
         if picture is None:
             return None
         digest = _digest(picture.data)
-        kept = self._write(f"tmp_asset_{digest}.{picture.ending}", picture.data)
-        return f"tmp_asset_{digest}" if kept else None
+        is_stored = self._write(f"tmp_asset_{digest}.{picture.ending}", picture.data)
+        return f"tmp_asset_{digest}" if is_stored else None
 
     def _keep(self, picture: Picture) -> Asset | None:
         name = f"asset_{_digest(picture.data)}.{picture.ending}"

@@ -40,13 +40,13 @@ class Box(Struct, frozen=True):
 async def find_boxes(provider: Provider, urls: Sequence[str], descriptions: Sequence[str]) -> tuple[list[Box], Usage]:
     """One for each description at the most, and what was used for it. Raises ToolFailed; UpstreamError is the provider's."""
     listed = "\n".join(f"{number}. {text}" for number, text in enumerate(descriptions, 1))
-    asked = (
+    prompt = (
         f"Find these things in the {len(urls)} picture(s) above, which are numbered from 0:\n{listed}\n\n"
         'Answer with a JSON object: {"assets": [{"number": of the description, "image_index": of the picture, '
         '"box_2d": [top, left, bottom, right] of a tight box around it, in thousandths of the picture\'s sides, '
         '"label": what it is}]}. Leave out what is not there.'
     )
-    turn = UserTurn((*(Image(url) for url in urls), Text(asked)))
+    turn = UserTurn((*(Image(url) for url in urls), Text(prompt)))
     # No schema goes along: not every provider takes one, and what comes is checked anyway.
     request = ModelRequest((turn,), (), AUTO, Options(max_tokens=MAX_TOKENS), False, "", 0, 1, scratch={})
     finished = await provider.call(request, lambda previews: True)

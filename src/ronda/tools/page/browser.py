@@ -334,10 +334,10 @@ class _Tab:
                 pass
 
     async def _respond(self, params: dict[str, Any]) -> None:
-        id, asked = str(params.get("requestId", "")), params.get("request") or {}
+        id, details = str(params.get("requestId", "")), params.get("request") or {}
         self._requests += 1
         request = Request(
-            str(asked.get("url", "")), str(asked.get("method", "GET")), str(params.get("resourceType", ""))
+            str(details.get("url", "")), str(details.get("method", "GET")), str(params.get("resourceType", ""))
         )
         response = None
         if self._requests <= MAX_REQUESTS:

@@ -62,17 +62,17 @@ class _Loader:
     async def answer(self, request: Request) -> Response | None:
         if request.method != "GET" or self._left <= 0:
             return None
-        asked = _as_browsers_write(request.url)
-        if (first := self._first.pop(asked, None)) is not None:
+        address = _as_browsers_write(request.url)
+        if (first := self._first.pop(address, None)) is not None:
             return first
         try:
             async with self._slots:
-                found = await self._fetcher.fetch(asked)
+                found = await self._fetcher.fetch(address)
         except ToolFailed:
             return None
         self._left -= len(found.data)
         there = _as_browsers_write(found.url)
-        if there != asked and request.kind == "Document":  # its addresses are relative to where it is
+        if there != address and request.kind == "Document":  # its addresses are relative to where it is
             self._first[there] = _response(found)
             return Response(b"", status=302, location=there)
         return _response(found)

@@ -109,8 +109,8 @@ def _by_colour(image: PIL.Image.Image) -> PIL.Image.Image:
     )
     outside = ImageChops.darker(same, reached.resize(flat.size, Image.Resampling.NEAREST))
     mask = ImageChops.invert(outside)
-    kept = mask.histogram()[255] / (flat.width * flat.height)
-    if not 0.002 < kept < 0.995:
+    share = mask.histogram()[255] / (flat.width * flat.height)
+    if not 0.002 < share < 0.995:
         raise ToolFailed("there is nothing in the picture that stands out from its background")
     return mask
 

@@ -51,7 +51,7 @@ class Devtools:
         self._count = 0
         self._writing = asyncio.Lock()
         self._reading: asyncio.Task[None] | None = None
-        self._gone: ToolFailed | None = None
+        self._failure: ToolFailed | None = None
 
     async def __aenter__(self) -> Devtools:
         self._reading = asyncio.create_task(self._read())
@@ -66,8 +66,8 @@ class Devtools:
 
     async def call(self, method: str, session: str = "", **params: Any) -> dict[str, Any]:
         """The answer to a command. ToolFailed where the browser refuses it, or is gone."""
-        if self._gone is not None:
-            raise ToolFailed(str(self._gone))
+        if self._failure is not None:
+            raise ToolFailed(str(self._failure))
         self._count += 1
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._answers[self._count] = answer
@@ -107,7 +107,7 @@ class Devtools:
             answer.set_result(message)
 
     def _end(self, error: ToolFailed) -> None:
-        self._gone = self._gone or error
+        self._failure = self._failure or error
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_exception(ToolFailed(str(error)))

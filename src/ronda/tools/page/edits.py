@@ -93,26 +93,26 @@ def nearest(text: str, wanted: str) -> tuple[int, str] | None:
     """(line number, lines) of what is most like the wanted piece: where most of its lines are, or the line most like one."""
     lines = [line[:_LINE] for line in text.splitlines()[:_MOST_LINES]]
     filled = [(at, bare) for at, line in enumerate(lines) if (bare := line.strip())]
-    asked = [bare for line in wanted.splitlines() if (bare := line.strip()[:_LINE])]
-    if not filled or not asked:
+    wanted_lines = [bare for line in wanted.splitlines() if (bare := line.strip()[:_LINE])]
+    if not filled or not wanted_lines:
         return None
-    first = _where_most_agree([bare for _, bare in filled], asked)
+    first = _where_most_agree([bare for _, bare in filled], wanted_lines)
     if first is None:
-        longest = max(asked, key=len)
+        longest = max(wanted_lines, key=len)
         known = {bare: at for at, (_, bare) in reversed(list(enumerate(filled[:_MOST_CANDIDATES])))}
         close = difflib.get_close_matches(longest, known, 1, 0.4)
         if not close:
             return None
-        first = known[close[0]] - asked.index(longest)
+        first = known[close[0]] - wanted_lines.index(longest)
     start = filled[max(0, first)][0]
-    end = filled[min(len(filled) - 1, first + len(asked) - 1)][0]
+    end = filled[min(len(filled) - 1, first + len(wanted_lines) - 1)][0]
     return start + 1, shorten("\n".join(lines[start : end + 1]), 1000)
 
 
-def _where_most_agree(lines: Sequence[str], asked: Sequence[str]) -> int | None:
+def _where_most_agree(lines: Sequence[str], wanted_lines: Sequence[str]) -> int | None:
     """Each line that is there votes for where the piece would begin by it; None if none is there."""
     places: dict[str, list[int]] = {}
-    for at, line in enumerate(asked[:_MOST_VOTERS]):
+    for at, line in enumerate(wanted_lines[:_MOST_VOTERS]):
         places.setdefault(line, []).append(at)
     votes = Counter(at - place for at, line in enumerate(lines) for place in places.get(line, ()))
     return max(votes, key=lambda first: votes[first]) if votes else None

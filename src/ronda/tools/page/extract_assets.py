@@ -57,13 +57,13 @@ def extract_assets(project: PageProject, services: PageServices, vision: Provide
         for box in boxes:
             try:
                 crop = await in_thread(partial(_crop, pictures[box.image], box))
-                kept = await save_picture(crop, project, services)
+                result_picture = await save_picture(crop, project, services)
             except ToolFailed:
                 continue
             assets.append(
                 {
                     "description": descriptions[box.number - 1],
-                    "public_url": kept.url,
+                    "public_url": result_picture.url,
                     "content_type": crop.content_type,
                     "status": "ok",
                     "image_part_index": len(images),

@@ -48,12 +48,12 @@ class JsonBackend:
 
     async def search(self, query: Query) -> list[Result]:
         api = self._api
-        asked: dict[str, Any] = {api.query: query.text} | ({api.count: query.count} if api.count else {})
+        fields: dict[str, Any] = {api.query: query.text} | ({api.count: query.count} if api.count else {})
         if api.method == "GET":
-            words = {name: str(value) for name, value in asked.items()}
+            words = {name: str(value) for name, value in fields.items()}
             options: dict[str, Any] = {"parameters": {**api.parameters, **words}}
         else:
-            options = {"parameters": api.parameters, "body": {**api.body, **asked}}
+            options = {"parameters": api.parameters, "body": {**api.body, **fields}}
         answer = await ask_json(api.method, api.address, service=api.name, headers=api.headers, **options)
         places = {"title": api.title, "url": api.url, "description": api.description, "content": api.content}
         return _read_items(answer, api.results, places, api.name)[: query.count]

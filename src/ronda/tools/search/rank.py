@@ -98,8 +98,8 @@ def _rank(query: str, results: Sequence[Result]) -> list[_Passage]:
 async def _rerank(query: str, ranked: list[_Passage], embed: Embed) -> list[_Passage]:
     best = ranked[:BEST]
     try:
-        asked, *vectors = await embed([query, *(one.text for one in best)])
-        scores = [_cosine(asked, vector) for vector in vectors]
+        query_vector, *vectors = await embed([query, *(one.text for one in best)])
+        scores = [_cosine(query_vector, vector) for vector in vectors]
     except Exception as error:  # a search without embeddings is better than none
         log.warning("the results of a search are ranked without embeddings", exc_info=error)
         return ranked
