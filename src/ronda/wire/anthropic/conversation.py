@@ -38,25 +38,6 @@ _GO_ON: Final = _says("Continue.")
 class Conversation:
     """Bytes that only grow: the last message stays open. `advised`: a tool of the request is an advisor."""
 
-    __slots__ = (
-        "_advised",
-        "_called",
-        "_changes",
-        "_container",
-        "_has_results",
-        "_ids",
-        "_inline_system",
-        "_last_assistant",
-        "_last_at",
-        "_late",
-        "_loop_has_thought",
-        "_names",
-        "_role",
-        "_system",
-        "_version",
-        "buffer",
-    )
-
     def __init__(self, model: str, version: str, names: Names, advised: bool, changes: Changes) -> None:
         self._inline_system = facts(model).inline_system
         self._version = version

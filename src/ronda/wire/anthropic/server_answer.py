@@ -112,19 +112,6 @@ class MessageAnswer:
 
     keep_alive = PING  # sent while there is nothing else to send
 
-    __slots__ = (
-        "_begun",
-        "_cited",
-        "_content",
-        "_has_container",
-        "_options",
-        "_origins",
-        "_run",
-        "_showing",
-        "_started",
-        "_turn",
-    )
-
     def __init__(self, runs: Sequence[Run]) -> None:
         [run] = runs
         self._run = run

@@ -173,23 +173,6 @@ class _Run:
 class _Fold:
     """The chunks of one answer; `number` is which of several candidates it is."""
 
-    __slots__ = (
-        "_blocked",
-        "_calls",
-        "_finish",
-        "_growing",
-        "_logprobs",
-        "_message",
-        "_naming",
-        "_number",
-        "_parts",
-        "_run",
-        "_text",
-        "_usage",
-        "_wire_parts",
-        "seen",
-    )
-
     def __init__(self, naming: Naming, number: int = 0) -> None:
         self._naming = naming
         self._number = number
