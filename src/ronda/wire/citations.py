@@ -15,10 +15,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-import msgspec
 from msgspec import Raw, Struct
 
-from ronda.wire.json import UNREADABLE
+from ronda.wire.json import decode_or
 
 EXCERPT: Final = 150  # characters of a source that are quoted beside a citation, as in the Messages API
 
@@ -56,7 +55,6 @@ class _Details(Struct):
     results: list[Source] = []
 
 
-_DETAILS: Final = msgspec.json.Decoder(_Details)
 _WEB_SEARCH: Final = b"web_search"
 
 
@@ -64,10 +62,7 @@ def sources_of(details: Raw) -> Sequence[Source]:
     """The sources of one call; none where it was no search."""
     if _WEB_SEARCH not in bytes(details):
         return ()
-    try:
-        read = _DETAILS.decode(details)
-    except UNREADABLE:  # another program's
-        return ()
+    read = decode_or(_Details(), _Details, details)  # which may be another program's
     return read.results if read.tool_type == "web_search" else ()
 
 

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL
 from ronda.errors import UpstreamError
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import UNREADABLE, decode_or, encode
 
 # Gateways have 5xx of their own, and 529 is "overloaded".
 RETRYABLE: Final = frozenset({408, 409, 425, 429, *range(500, 600)})
@@ -72,10 +72,7 @@ class _ErrorBody(Struct, frozen=True):
 
 def error_of(body: bytes, status: int, retry_after: float | None = None) -> UpstreamError:
     """An answer that is not 200."""
-    try:
-        decoded = msgspec.json.decode(body, type=_ErrorBody)
-    except UNREADABLE:
-        return envelope_error(body, status, retry_after)
+    decoded = decode_or(_ErrorBody(), _ErrorBody, body)
     if decoded.error != NULL:
         return envelope_error(bytes(decoded.error), status, retry_after)
     if decoded.message is not None:
@@ -107,10 +104,7 @@ class _Bare(Struct, frozen=True):
 
 def bare_error(body: bytes) -> UpstreamError | None:
     """An error with status 200 and without the envelope, where a part of an answer was to be: vLLM's, Mistral's, MiniMax's."""
-    try:
-        decoded = msgspec.json.decode(body, type=_Bare)
-    except UNREADABLE:
-        return None
+    decoded = decode_or(_Bare(), _Bare, body)
     if decoded.base_resp is not None and decoded.base_resp.status_code and decoded.base_resp.status_msg:
         return upstream_refusal(decoded.base_resp.status_msg, None, None)
     if decoded.message and ("error" in (decoded.object, decoded.type) or decoded.code is not None):

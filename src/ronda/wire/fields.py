@@ -18,7 +18,7 @@ from ronda.core.parts import NULL
 from ronda.core.plan import Approval
 from ronda.errors import BadRequest
 from ronda.schema.validate import check_schema
-from ronda.wire.json import check_utf8, decode_members
+from ronda.wire.json import check_utf8, decode_members, decoder
 
 T = TypeVar("T")
 
@@ -136,11 +136,6 @@ def decode_field(raw: Raw, kind: Any, path: str) -> Any:
         raise BadRequest(f"'{path}': {reason}", param=path) from error
     except UnicodeError as error:
         raise BadRequest(f"'{path}' is not valid text: {error}", param=path) from error
-
-
-@lru_cache(maxsize=256)  # msgspec would look at the type anew each time, which costs more than the decoding
-def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
 
 
 def check_count(items: Sized, most: int, path: str) -> None:

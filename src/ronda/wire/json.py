@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -28,12 +29,22 @@ def as_json(text: str) -> Raw | str:
         return text
 
 
+@lru_cache(maxsize=256)  # msgspec would look at the type anew each time, which costs more than the decoding
+def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def decode_or(default: T, kind: Any, data: bytes | str | Raw) -> T:
+    """What somebody else wrote, as `kind`; or what is to stand for it where it cannot be read so."""
+    try:
+        return decoder(kind).decode(data)  # type: ignore[no-any-return]  # `kind` says which type it is
+    except UNREADABLE:
+        return default
+
+
 def read_object(text: str) -> dict[str, Any]:
     """A JSON object, as the arguments of a call are; empty where it is none."""
-    try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except UNREADABLE:
-        return {}
+    return decode_or({}, dict[str, Any], text)
 
 
 def to_raws(members: Mapping[str, Any]) -> dict[str, Raw]:

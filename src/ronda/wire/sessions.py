@@ -21,15 +21,13 @@ from msgspec import Raw, Struct
 from ronda.core.parts import SystemTurn, Turn
 from ronda.errors import BadRequest
 from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field, field, read_fields
-from ronda.wire.json import encode
+from ronda.wire.json import decode_or, encode
 from ronda.wire.openai_chat.messages import read_messages
 from ronda.wire.openai_chat.turns import Messages
 
 MAX_TITLE: Final = 500
 MAX_METADATA: Final = 16 * 1024
 _IMAGES: Final = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
-
-_decode_turns = msgspec.json.Decoder(tuple[Turn, ...]).decode
 
 
 class Labels(Struct, frozen=True, omit_defaults=True):
@@ -117,9 +115,8 @@ def read_labels(fields: Mapping[str, Raw]) -> Labels:
 
 def _same_turns(raw: Raw, messages: Raw) -> tuple[Turn, ...] | None:
     """The turns of a document, if its messages still say the same."""
-    try:
-        turns = _decode_turns(raw)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    turns: tuple[Turn, ...] | None = decode_or(None, tuple[Turn, ...], raw)
+    if turns is None:
         return None
     written = msgspec.json.decode(write_messages(turns))
     same: bool = written == msgspec.json.decode(messages) and not any(type(turn) is SystemTurn for turn in turns)

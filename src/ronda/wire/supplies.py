@@ -18,7 +18,7 @@ from ronda.core.parts import NULL
 from ronda.core.supplies import NO_LIMITS, NO_SUPPLIES, CodeLimits, RequestedFile, SkillMount, Supplies
 from ronda.errors import BadRequest
 from ronda.wire.fields import bad, check_count, decode_field, field
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import decode_or, encode
 
 MOST_FILES: Final = 100  # that a request may name for its container
 MOST_SKILLS: Final = 20
@@ -140,10 +140,7 @@ def read_limits(memory: MemoryLimit | None, network: Raw, path: str) -> CodeLimi
 
 
 def _is_disabled(raw: Raw) -> bool:
-    try:
-        return msgspec.json.decode(raw, type=_NetworkPolicy).type == "disabled"
-    except UNREADABLE:
-        return False
+    return decode_or(_NetworkPolicy(""), _NetworkPolicy, raw).type == "disabled"
 
 
 def read_skill(raw: Raw, path: str) -> SkillWish:

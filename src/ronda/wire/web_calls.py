@@ -11,12 +11,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-import msgspec
 from msgspec import Raw, Struct
 
-from ronda.core.parts import ToolCall, ToolResult, ToolTurn, Turn
+from ronda.core.parts import NULL, ToolCall, ToolResult, ToolTurn, Turn
 from ronda.wire.citations import Source
-from ronda.wire.json import UNREADABLE
+from ronda.wire.json import decode_or
 from ronda.wire.web_search import EXTRACT, WEB_TOOLS
 
 _OWN: Final = "_ronda_"
@@ -49,17 +48,11 @@ class WebCall(Struct, frozen=True):
         return {"url": self.url} if self.query is None else {"query": self.query}
 
 
-_decode = msgspec.json.Decoder(WebCall).decode
-
-
 def read_call(call: ToolCall) -> WebCall | None:
     """None for a call of another tool."""
     if call.name not in WEB_TOOLS:
         return None
-    try:
-        read = _decode(call.arguments)
-    except UNREADABLE:
-        read = WebCall()
+    read = decode_or(WebCall(), WebCall, call.arguments)
     return WebCall(url=read.url or "") if call.name == EXTRACT else WebCall(query=read.query or "")
 
 
@@ -68,10 +61,7 @@ def read_outcome(call: ToolCall, result: ToolResult, details: Raw | None) -> Web
     begun = read_call(call)
     if begun is None:
         return None
-    try:
-        ended = WebCall() if details is None else _decode(details)
-    except UNREADABLE:
-        ended = WebCall()
+    ended = decode_or(WebCall(), WebCall, NULL if details is None else details)
     code = (ended.error_code or "unavailable") if result.failed else ""
     return WebCall(begun.query, begun.url, () if result.failed else ended.results, code)
 
@@ -90,19 +80,19 @@ class _FoundPage(Struct):
     output: list[_Page] | str = ""
 
 
-_decode_found = msgspec.json.Decoder(_FoundPage).decode
 _READ: Final = re.compile(r'\{"number": (\d{1,9}), "url": "([^"]*)"')
 _RESULT: Final = '{"sources":'  # how every result of theirs begins
 _BEFORE: Final = '"content": "'
 _BEHIND: Final = '"}'
 
 
+def _output_of(result: ToolResult) -> list[_Page] | str:
+    return decode_or(_FoundPage([]), _FoundPage, result.content).output
+
+
 def texts_of(result: ToolResult) -> list[str]:
     """The text of each source that a call has shown the model, in the order of its results."""
-    try:
-        output = _decode_found(result.content).output
-    except UNREADABLE:
-        return []
+    output = _output_of(result)
     if isinstance(output, str):  # of a page, that reads like JSON and is none
         return [output.partition(_BEFORE)[2].removesuffix(_BEHIND)]
     return [page.content for page in output]
@@ -120,10 +110,7 @@ def sources_before(turns: Sequence[Turn]) -> list[Source]:
 
 
 def _sources_in(result: ToolResult) -> list[Source]:
-    try:
-        output = _decode_found(result.content).output
-    except UNREADABLE:
-        return []
+    output = _output_of(result)
     if not isinstance(output, str):
         return [Source(page.number, page.url, page.title) for page in output if page.number > 0]
     read = _READ.match(output)

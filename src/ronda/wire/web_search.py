@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.errors import BadRequest
-from ronda.wire.json import UNREADABLE
+from ronda.wire.json import decode_or
 
 SEARCH: Final = "mistralrs_search_the_web"
 EXTRACT: Final = "mistralrs_website_content_extractor"
@@ -207,15 +207,9 @@ class _Arguments(Struct):
     query: str | None = None
 
 
-_decode_arguments = msgspec.json.Decoder(_Arguments).decode
-
-
 def begin_data(arguments: str) -> dict[str, Any]:
     """`data` of the progress event when a call of ours begins; when it ends, that is the details of the call."""
-    try:
-        query = _decode_arguments(arguments).query
-    except UNREADABLE:
-        query = None
+    query = decode_or(_Arguments(), _Arguments, arguments).query
     return {"tool_type": "web_search", **({} if query is None else {"query": query})}
 
 

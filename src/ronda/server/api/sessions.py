@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from msgspec import Raw
 from starlette.types import ASGIApp
 
@@ -19,7 +18,7 @@ from ronda.server.http.incoming import Incoming, Json, Whole
 from ronda.server.resources import whole_sessions
 from ronda.store.sessions import Cursor
 from ronda.wire.fields import bad, field, read_bounded, read_fields
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import decode_or, encode
 from ronda.wire.session_fields import LONGEST_NAME, is_name
 from ronda.wire.sessions import Labels, read_document, read_labels
 
@@ -87,17 +86,11 @@ def _read_cursor(text: str | None) -> Cursor | None:
 
 def _read_change(body: bytes) -> tuple[Labels, list[str], str | None]:
     """A label that is null is taken away."""
-    named: list[str] = [name for name in ("title", "metadata") if name in _members(body)]
+    members: dict[str, Raw] = decode_or({}, dict[str, Raw], body)
+    named: list[str] = [name for name in ("title", "metadata") if name in members]
     fields = read_fields(body)
     branch: str | None = field(fields, "branch", str, None)
     return read_labels(fields), named, branch
-
-
-def _members(body: bytes) -> dict[str, Raw]:
-    try:
-        return msgspec.json.decode(body, type=dict[str, Raw])
-    except UNREADABLE:
-        return {}  # which is said below
 
 
 def _read_fork(body: bytes) -> tuple[str | None, int | None, str | None, int | None]:

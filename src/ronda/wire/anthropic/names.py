@@ -11,12 +11,11 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from msgspec import Struct
 
 from ronda.core.plan import ToolSpec
 from ronda.wire.fitting import fitting_id
-from ronda.wire.json import UNREADABLE
+from ronda.wire.json import decode_or, encode
 from ronda.wire.projection import NOBODY, Changes
 
 if TYPE_CHECKING:
@@ -43,11 +42,8 @@ class Names(Struct, frozen=True):
         lowered = self.changed.get(wire)
         if lowered is None:
             return arguments
-        try:
-            decoded = msgspec.json.decode(arguments, type=dict)
-        except UNREADABLE:
-            return arguments
-        return msgspec.json.encode(lowered.restore(decoded)).decode()
+        decoded = decode_or(None, dict, arguments)
+        return arguments if decoded is None else encode(lowered.restore(decoded)).decode()
 
 
 NO_NAMES: Final = Names()

@@ -22,7 +22,7 @@ from ronda.wire.anthropic.models import Model
 from ronda.wire.anthropic.names import Names
 from ronda.wire.anthropic.tools import is_forced, stand_ins, write_choice, write_tools
 from ronda.wire.anthropic.turns import system_blocks
-from ronda.wire.json import UNREADABLE, encode_message, present
+from ronda.wire.json import UNREADABLE, decode_or, encode_message, present
 from ronda.wire.projection import Changes, Kind, passed_on
 
 # Fields of other dialects that change nothing here. `Options.seed` is one more: the API cannot be seeded.
@@ -170,13 +170,7 @@ def _changes(
 
 def betas(options: Options) -> str:
     """The value of the `anthropic-beta` header, which the SDKs call `betas`."""
-    value = options.extra.get("betas")
-    if value is None:
-        return ""
-    try:
-        wanted = msgspec.json.decode(value, type=list[str] | str | None)
-    except UNREADABLE:
-        return ""
+    wanted: list[str] | str | None = decode_or("", list[str] | str | None, options.extra.get("betas", NULL))
     return wanted if isinstance(wanted, str) else ",".join(wanted or ())
 
 
@@ -216,19 +210,13 @@ def _type_of(thinking: dict[str, Any] | Raw) -> str | None:
 def _read(thinking: dict[str, Any] | Raw) -> _TypedObject:
     if isinstance(thinking, dict):
         return msgspec.convert(thinking, _TypedObject)
-    try:
-        return msgspec.json.decode(thinking, type=_TypedObject)
-    except UNREADABLE:
-        return _TypedObject()
+    return decode_or(_TypedObject(), _TypedObject, thinking)
 
 
 def _limit(options: Options) -> int | None:
     if options.max_tokens is not None:
         return options.max_tokens
-    try:
-        return msgspec.json.decode(options.extra.get("max_completion_tokens", NULL), type=int | None)
-    except UNREADABLE:
-        return None
+    return decode_or(None, int | None, options.extra.get("max_completion_tokens", NULL))
 
 
 def _max_tokens(model: Model, options: Options, thinking: dict[str, Any] | Raw | None) -> int:

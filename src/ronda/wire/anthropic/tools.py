@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL
@@ -15,7 +14,7 @@ from ronda.schema.lower import ANTHROPIC, lower_json, strict_within
 from ronda.wire.anthropic import API
 from ronda.wire.anthropic.models import Model
 from ronda.wire.anthropic.names import Names
-from ronda.wire.json import UNREADABLE
+from ronda.wire.json import decode_or
 
 _HOSTED: Final = re.compile(r"\w+_20\d{6}|mcp_toolset")  # web_search_20250305
 
@@ -31,11 +30,8 @@ def is_ours(tool: ToolSpec) -> bool:
     """A caller's own declaration. Where nobody says which dialect it is of, its members do."""
     if tool.native == NULL or tool.native_api not in ("", API):
         return False
-    try:
-        decoded = msgspec.json.decode(tool.native, type=_DeclaredTool)
-    except UNREADABLE:
-        return False
-    if decoded.function != NULL or decoded.parameters != NULL:
+    decoded: _DeclaredTool | None = decode_or(None, _DeclaredTool, tool.native)
+    if decoded is None or decoded.function != NULL or decoded.parameters != NULL:
         return False
     return decoded.input_schema != NULL or bool(_HOSTED.fullmatch(decoded.type or ""))
 

@@ -26,7 +26,7 @@ from ronda.core.parts import (
 from ronda.wire.anthropic import API, VERSION
 from ronda.wire.anthropic.media import text_block, write_part
 from ronda.wire.anthropic.names import Ids, Names
-from ronda.wire.json import UNREADABLE, decode_members, encode, encode_message
+from ronda.wire.json import UNREADABLE, decode_members, decode_or, encode, encode_message
 from ronda.wire.projection import NOBODY, Changes
 
 # How the API wants to hear of arguments that were no JSON (fine-grained-tool-streaming).
@@ -59,10 +59,7 @@ def own_message(native: Native) -> _StoredMessage:
 def begins_with_thought(turn: AssistantTurn) -> bool:
     if not is_ours(turn.native) or b"thinking" not in (content := bytes(own_message(turn.native).content)):
         return False
-    try:
-        blocks = msgspec.json.decode(content, type=list[_TypedBlock])
-    except UNREADABLE:
-        return False
+    blocks: list[_TypedBlock] = decode_or([], list[_TypedBlock], content)
     return bool(blocks) and blocks[0].type in _THINKING
 
 

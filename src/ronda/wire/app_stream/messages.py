@@ -40,7 +40,7 @@ from ronda.wire.app_stream.parameters import MAIN
 from ronda.wire.app_stream.summaries import file_input, input_of
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.failures import Failure
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import decode_or, encode, present, read_object
 from ronda.wire.partial_json import Patch
 from ronda.wire.preview import ArgumentPatches
 from ronda.wire.showing import Showing
@@ -81,13 +81,7 @@ def write_error(message: str) -> str:
 
 def _text(type: str, index: int, *, value: str | None = None, data: Any = None, id: str | None = None) -> str:
     """What is absent is left out."""
-    message: dict[str, Any] = {"type": type, "variantIndex": index}
-    if value is not None:
-        message["value"] = value
-    if data is not None:
-        message["data"] = data
-    if id is not None:
-        message["eventId"] = id
+    message = {"type": type, "variantIndex": index, **present(value=value, data=data, eventId=id)}
     return encode(message).decode()
 
 
@@ -355,8 +349,8 @@ class VariantMessages:
             self._say("setCode", value=self.code)
             self._say("variantComplete", value="Variant generation complete")
             return
-        said = any(turn.text.strip() for turn in self._run.generated if isinstance(turn, AssistantTurn))
-        self._fail(NO_PAGE if said else NOTHING)
+        has_text = any(turn.text.strip() for turn in self._run.generated if isinstance(turn, AssistantTurn))
+        self._fail(NO_PAGE if has_text else NOTHING)
 
     def _fail(self, why: str) -> None:
         """Half a page that will never be whole is taken off the page: what is left is the last that was."""
@@ -401,12 +395,7 @@ def _usage(usage: Usage) -> dict[str, int]:
 
 
 def _members(call: ToolCall) -> dict[str, Any]:
-    if call.problem is not None:
-        return {}
-    try:
-        return msgspec.json.decode(call.arguments, type=dict[str, Any])
-    except UNREADABLE:
-        return {}
+    return {} if call.problem is not None else read_object(call.arguments)
 
 
 def _with_pictures(output: Raw, result: ToolResult) -> Any:
@@ -419,11 +408,5 @@ def _with_pictures(output: Raw, result: ToolResult) -> Any:
     return read
 
 
-_decode_details = msgspec.json.Decoder(_Details).decode
-
-
 def _read_details(raw: Raw | None) -> _Details | None:
-    try:
-        return None if raw is None else _decode_details(raw)
-    except UNREADABLE:
-        return None
+    return None if raw is None else decode_or(None, _Details, raw)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL
 from ronda.errors import UpstreamError
 from ronda.wire import errors
-from ronda.wire.json import UNREADABLE
+from ronda.wire.json import decode_or
 
 _SECONDS: Final = re.compile(r"(\d+(?:\.\d+)?)s")
 
@@ -47,21 +46,17 @@ class _Envelope(Struct, frozen=True):
 
 def error_of(body: bytes, status: int, retry_after: float | None = None) -> UpstreamError:
     """An answer that is not 200."""
-    try:
-        decoded = msgspec.json.decode(body, type=_Envelope | list[_Envelope])
-    except UNREADABLE:
-        return errors.error_of(body, status, retry_after)  # a proxy in between, in whatever words
+    decoded: _Envelope | list[_Envelope] = decode_or([], _Envelope | list[_Envelope], body)
     envelopes = [decoded] if isinstance(decoded, _Envelope) else decoded
     found = next((one.error for one in envelopes if one.error != NULL), None)
-    if found is None:
+    if found is None:  # a proxy in between, in whatever words
         return errors.error_of(body, status, retry_after)
     return envelope_error(bytes(found), status, retry_after)
 
 
 def envelope_error(raw: bytes, status: int | None = None, retry_after: float | None = None) -> UpstreamError:
-    try:
-        error = msgspec.json.decode(raw, type=_Error)
-    except UNREADABLE:
+    error: _Error | None = decode_or(None, _Error, raw)
+    if error is None:
         return errors.envelope_error(raw, status, retry_after)
     if status is None:
         known = error.code is not None and 400 <= error.code < 600
@@ -74,10 +69,7 @@ def envelope_error(raw: bytes, status: int | None = None, retry_after: float | N
 def _delay(details: list[Raw]) -> float | None:
     """google.rpc.RetryInfo, which stands where others have a Retry-After header: {"retryDelay": "34s"}."""
     for raw in details:
-        try:
-            detail = msgspec.json.decode(raw, type=_Detail)
-        except UNREADABLE:
-            continue
+        detail = decode_or(_Detail(), _Detail, raw)
         if detail.retry_delay is not None and (seconds := _SECONDS.fullmatch(detail.retry_delay)):
             return float(seconds[1])
     return None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import decode_or, encode
 
 
 class _Token(Struct, frozen=True, rename="camel"):
@@ -26,10 +25,7 @@ class _Result(Struct, frozen=True, rename="camel"):
 
 
 def chat_logprobs(raw: Raw) -> Raw:
-    try:
-        result = msgspec.json.decode(raw, type=_Result)
-    except UNREADABLE:
-        return NULL  # not worth an answer
+    result = decode_or(_Result(), _Result, raw)  # not worth an answer
     tops = [step.candidates for step in result.top_candidates]
     content = [
         {**_token(token), "top_logprobs": [_token(one) for one in (tops[n] if n < len(tops) else ())]}

@@ -14,7 +14,7 @@ from ronda.core.parts import NULL
 from ronda.core.plan import Options, ResponseFormat
 from ronda.schema.lower import GEMINI, lower, lower_json
 from ronda.wire.gemini.models import Model
-from ronda.wire.json import UNREADABLE, present
+from ronda.wire.json import decode_or, present
 
 # A chat client's word for it → Gemini's, inside generationConfig.
 RENAMED: Final = {
@@ -67,10 +67,7 @@ def write_options(options: Options, model: Model, has_tools: bool, tool_config: 
 
 def hosted_tools(options: Options) -> list[Raw]:
     """Tools that run on Google's side: [{"googleSearch": {}}]."""
-    try:
-        return msgspec.json.decode(options.extra.get("tools", NULL), type=list[Raw] | None) or []
-    except UNREADABLE:
-        return []
+    return decode_or(None, list[Raw] | None, options.extra.get("tools", NULL)) or []
 
 
 def own_config(options: Options) -> dict[str, Any]:
@@ -79,12 +76,8 @@ def own_config(options: Options) -> dict[str, Any]:
 
 
 def _members(raw: Raw | None) -> dict[str, Any]:
-    if raw is None:
-        return {}
-    try:
-        return msgspec.json.decode(raw, type=dict[str, Raw])
-    except UNREADABLE:
-        return {}  # not an object: nothing in it
+    """Of what is no object, none."""
+    return {} if raw is None else decode_or({}, dict[str, Raw], raw)
 
 
 def _write_format(format: ResponseFormat) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 
 from ronda.core.plan import Options, ToolChoice
-from ronda.wire.json import encode
+from ronda.wire.json import decoder, encode
 from ronda.wire.mistral.declarations import (
     CompletionArgs,
     DeclaredTools,
@@ -21,7 +21,7 @@ from ronda.wire.mistral.declarations import (
     read_tools,
     stored_tools,
 )
-from ronda.wire.mistral.validation_errors import BODY, Loc, decoder, read_body
+from ronda.wire.mistral.validation_errors import BODY, Loc, read_body
 
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 

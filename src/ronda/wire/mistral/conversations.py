@@ -11,12 +11,12 @@ from msgspec import Meta, Raw, Struct, structs
 
 from ronda.core.plan import Approval
 from ronda.errors import BadRequest
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import decode_or, decoder, encode
 from ronda.wire.mistral.agents import AgentBody, check_agent, when
 from ronda.wire.mistral.declarations import CompletionArgs, Disconnect, Guardrail, seconds_of
 from ronda.wire.mistral.entries import Entry, read_inputs
 from ronda.wire.mistral.handoffs import Execution
-from ronda.wire.mistral.validation_errors import BODY, Invalid, decoder, read_body, refuse
+from ronda.wire.mistral.validation_errors import BODY, Invalid, read_body, refuse
 
 
 class Confirmation(Struct, frozen=True, forbid_unknown_fields=True):
@@ -164,11 +164,8 @@ def _is_openais(body: bytes, *, may_be_empty: bool) -> bool:
     """
     if len(body) > _READ_AGAIN:
         return False
-    try:
-        fields: dict[str, Raw] = decoder(dict[str, Raw]).decode(body)
-    except UNREADABLE:
-        return False
-    return fields.keys() <= {"items", "metadata"} and (may_be_empty or bool(fields))
+    fields: dict[str, Raw] | None = decode_or(None, dict[str, Raw], body)
+    return fields is not None and fields.keys() <= {"items", "metadata"} and (may_be_empty or bool(fields))
 
 
 def read_append(body: bytes) -> Wish:

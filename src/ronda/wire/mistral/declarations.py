@@ -19,9 +19,9 @@ from ronda.schema.validate import check_schema
 from ronda.wire import capabilities
 from ronda.wire.capabilities import Need, fate
 from ronda.wire.fields import MAX_TOOLS, seconds_without_client
-from ronda.wire.json import encode
+from ronda.wire.json import decoder, encode
 from ronda.wire.mcp_servers import MAX_LABEL, NamedServer, ToolFilter
-from ronda.wire.mistral.validation_errors import Invalid, Loc, check_count, decoder, problem, read_value, refuse
+from ronda.wire.mistral.validation_errors import Invalid, Loc, check_count, problem, read_value, refuse
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 

@@ -11,7 +11,6 @@ import re
 import types
 import typing
 from collections.abc import Sequence, Sized
-from functools import lru_cache
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 import msgspec
@@ -19,7 +18,7 @@ from msgspec import Raw, Struct
 
 from ronda.errors import BadRequest, quote_names
 from ronda.wire.fields import why_not
-from ronda.wire.json import check_utf8, encode
+from ronda.wire.json import check_utf8, decoder, encode
 
 T = TypeVar("T")
 Loc: TypeAlias = tuple[str | int, ...]
@@ -86,11 +85,6 @@ def read_value(raw: bytes | Raw, kind: Any, loc: Loc) -> Any:
         raise Invalid([problem("recursion_loop", loc, "it is nested too deeply")]) from None
     except (msgspec.DecodeError, UnicodeError) as error:
         raise Invalid([problem("json_invalid", loc, f"JSON decode error: {why_not(sent, error)}")]) from error
-
-
-@lru_cache(maxsize=256)
-def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
 
 
 # ---- looking again, level by level -------------------------------------------------------------------------------------

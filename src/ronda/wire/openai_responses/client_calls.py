@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL, Image, ToolResult
 from ronda.core.plan import ToolSpec
-from ronda.wire.json import UNREADABLE, decode_members, encode
+from ronda.wire.json import decode_members, decode_or, encode
 from ronda.wire.openai_responses import API
 
 
@@ -58,11 +58,7 @@ def arguments_of(raw: Raw) -> str:
 
 def item_of(tool: str, call_id: str, arguments: str) -> dict[str, Any]:
     """A call as the item that its client knows it by."""
-    try:
-        members: dict[str, Any] = dict(decode_members(arguments))
-    except UNREADABLE:
-        members = {}
-    return {**members, "type": f"{tool}_call", "call_id": call_id}
+    return {**decode_or({}, dict[str, Raw], arguments), "type": f"{tool}_call", "call_id": call_id}
 
 
 class _Approval(Struct, frozen=True):
@@ -86,10 +82,7 @@ def answer_of(answer: str, id: str, result: ToolResult) -> dict[str, Any]:
             screen = {"type": "computer_screenshot", "image_url": picture}
             item = {"call_id": id, "output": screen if picture is not None else {"type": "computer_screenshot"}}
         case _:
-            try:
-                approval = msgspec.json.decode(text, type=_Approval | bool)
-            except UNREADABLE:
-                approval = False
+            approval: _Approval | bool = decode_or(False, _Approval | bool, text)
             if isinstance(approval, bool):
                 approval = _Approval(approval)
             item = {"approval_request_id": id, "approve": approval.approve and not result.failed}

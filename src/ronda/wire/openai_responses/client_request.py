@@ -13,7 +13,7 @@ from ronda.core.parts import NULL, SystemTurn, Turn
 from ronda.core.plan import ANY_OBJECT, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.errors import BadRequest
-from ronda.wire.json import UNREADABLE, encode, present
+from ronda.wire.json import UNREADABLE, decode_or, encode, present
 from ronda.wire.openai_chat.names import NO_NAMES, is_name, wire_name, wire_names
 from ronda.wire.openai_chat.quirks import ANYONE, Quirks
 from ronda.wire.openai_responses import API
@@ -228,10 +228,7 @@ def _fit_parameters(tool: ToolSpec) -> tuple[Raw | dict[str, Any], bool]:
 
 def _is_flat(tool: ToolSpec) -> bool:
     """A caller's own declaration, in the form this API has for it."""
-    try:
-        decoded = msgspec.json.decode(tool.native, type=_Flat)
-    except UNREADABLE:
-        return False
+    decoded = decode_or(_Flat(), _Flat, tool.native)
     return decoded.type == "function" and decoded.function == NULL and decoded.name == tool.name and is_name(tool.name)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
 from msgspec import Raw, Struct
 
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import decode_or, encode
 
 
 class _Top(Struct, frozen=True):
@@ -25,15 +24,9 @@ class _Logprobs(Struct, frozen=True):
     content: list[_Token] | None = None
 
 
-_decode_logprobs = msgspec.json.Decoder(_Logprobs).decode
-
-
 def read_logprobs(raw: Raw) -> list[bytes]:
     """Token probabilities as this API has them: every member is there."""
-    try:
-        tokens = _decode_logprobs(raw).content or []
-    except UNREADABLE:
-        return []
+    tokens = decode_or(_Logprobs(), _Logprobs, raw).content or []
     return [
         encode(
             {

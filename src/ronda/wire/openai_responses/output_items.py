@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import msgspec
 from msgspec import Struct
 
 from ronda.wire.citations import Source, cite, url_citation
 from ronda.wire.failures import Failure
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import decode_or, encode
 from ronda.wire.openai_responses.client_calls import item_of
 from ronda.wire.partial_json import PartialJson
 
@@ -304,15 +303,9 @@ class _Input(Struct, frozen=True, forbid_unknown_fields=True):
     input: str
 
 
-_decode_input = msgspec.json.Decoder(_Input).decode
-
-
 def input_of(arguments: str) -> str:
     """The text that a custom tool is called with. A model that did not write it as it was declared meant what it wrote."""
-    try:
-        return _decode_input(arguments).input
-    except UNREADABLE:
-        return arguments
+    return decode_or(_Input(arguments), _Input, arguments).input
 
 
 class ItemCall(OutputItem):
