@@ -52,7 +52,11 @@ class Worker:
 
 
 def count_workers(config: ServerConfig) -> int:
-    count = _cores() if config.workers == "auto" else config.workers
+    count = config.workers
+    if count == "auto":
+        from ronda.providers.local.machine import count_cores
+
+        count = count_cores()
     if not 1 <= count <= _MOST:
         raise BadConfig(f"--workers is {count}; it can be 1 to {_MOST}, or 'auto' for one for each core")
     if count > 1:
@@ -63,11 +67,6 @@ def count_workers(config: ServerConfig) -> int:
         if config.model.startswith("local:"):
             raise BadConfig(f"each worker would load {config.model}, which has all cores already; leave --workers out")
     return count
-
-
-def _cores() -> int:
-    """Those that this process may use, which in a container can be fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Workers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, get_args
+from typing import Final
 
 from msgspec import Raw
 
@@ -36,6 +36,3 @@ def read_session(fields: Mapping[str, Raw]) -> SessionWish | None:
 
 def is_name(text: str) -> bool:
     return 0 < len(text) <= LONGEST_NAME and text.isprintable()
-
-
-MODES: Final = get_args(SessionMode)

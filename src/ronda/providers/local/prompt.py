@@ -71,22 +71,6 @@ def _break(found: re.Match[str]) -> str:
     return f"{found[0][0]}\u200b{found[0][1:]}"
 
 
-def length(turns: Sequence[Turn]) -> int:
-    """Characters, roughly: what is far too long need not be looked at any closer."""
-    size = 0
-    for turn in turns:
-        match turn:
-            case SystemTurn(text=text):
-                size += len(text)
-            case UserTurn(parts=parts):
-                size += sum([len(part.text) for part in parts if type(part) is Text])
-            case AssistantTurn(parts=answer_parts):
-                size += sum([len(part.text) for part in answer_parts if type(part) is Text])
-            case ToolTurn(results=results):
-                size += sum([len(result.content) for result in results])
-    return size
-
-
 def write_tools(tools: Sequence[ToolSpec], defuse: ControlTokenEscaper) -> list[Message]:
     return [msgspec.json.decode(line) for line in _tool_lines(tools, defuse)]
 

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, structs
 
+from ronda.core.context import estimate
 from ronda.core.events import CallDelta, LogprobsDelta, ModelFinished, Preview, ReasoningDelta, TextDelta
 from ronda.core.parts import NULL, AssistantTurn, ToolCall, ToolTurn, Usage
 from ronda.core.plan import ANY_OBJECT, Options, Plan, ToolChoice, ToolSpec
@@ -29,7 +30,6 @@ from ronda.providers.local.grammar_bounds import check_grammar
 from ronda.providers.local.guide import tools_to_call
 from ronda.providers.local.prompt import (
     ControlTokenEscaper,
-    length,
     write_chatml,
     write_flat,
     write_messages,
@@ -159,7 +159,7 @@ class LocalModel:
 
     def _count(self, request: ModelRequest, settings: Settings) -> int:
         context = self._engine.sizing.context
-        if (size := length(request.turns)) > context * LONGEST_TOKEN:
+        if (size := estimate(request.turns)) > context * LONGEST_TOKEN:
             raise _too_long(f"{size} characters", context)
         return len(self._engine.tokenize(self._write_prompt(request, settings)))
 
@@ -170,7 +170,7 @@ class LocalModel:
 
     def _prepare(self, request: ModelRequest, settings: Settings) -> _PreparedCall:
         options, context = request.options, self._engine.sizing.context
-        if (size := length(request.turns)) > context * LONGEST_TOKEN:
+        if (size := estimate(request.turns)) > context * LONGEST_TOKEN:
             raise _too_long(f"{size} characters", context)
         prompt = self._write_prompt(request, settings)
         tokens = self._engine.tokenize(prompt)

@@ -11,7 +11,6 @@ requires is missing, it is what the user said last.
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,8 +40,6 @@ from ronda.server.http.failure import without_paths
 from ronda.server.resources.models import Target, TargetOpening
 from ronda.server.resources.toolbox import Toolbox
 from ronda.trace.spans import Tracer
-
-log = logging.getLogger("ronda.server")
 
 ENDING = ".prompty"
 _NO_FILE = "no file is the agent '{}', which it names; it is looked for among the agents that clients make"

@@ -104,7 +104,6 @@ FIELDS: Final[dict[str, str]] = {
     **capabilities.FATES,
     **PERMISSION_FATES,
 }
-_READ = frozenset([name for name, fate in FIELDS.items() if fate.startswith("read")])
 _REFUSED = {
     name: fate.removeprefix("refused: ")
     for name, fate in FIELDS.items()
