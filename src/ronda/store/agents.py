@@ -93,22 +93,13 @@ class Agents(TableStore):
         return await self._tables.write(switch, f"agent {id}")
 
     async def delete(self, owner: str, id: str) -> bool:
-        def delete(db: Sql) -> bool:
-            return db.execute("DELETE FROM agent WHERE id = ? AND owner = ?", (id, owner)).rowcount > 0
-
-        return await self._tables.write(delete, f"agent {id}")
+        return await self._change("DELETE FROM agent WHERE id = ? AND owner = ?", (id, owner), f"agent {id}")
 
     async def aliases(self, owner: str, id: str) -> list[AliasRow]:
-        def find_all(db: Sql) -> list[AliasRow]:
-            rows = db.execute(
-                """SELECT alias, agent_alias.version, agent_alias.created, agent_alias.updated
-                FROM agent_alias JOIN agent ON agent.id = agent_alias.agent
-                WHERE agent = ? AND owner = ? ORDER BY agent_alias.created, alias""",
-                (id, owner),
-            )
-            return [AliasRow(*row) for row in rows.fetchall()]
-
-        return await self._tables.read(find_all)
+        question = """SELECT alias, agent_alias.version, agent_alias.created, agent_alias.updated
+            FROM agent_alias JOIN agent ON agent.id = agent_alias.agent
+            WHERE agent = ? AND owner = ? ORDER BY agent_alias.created, alias"""
+        return [AliasRow(*row) for row in await self._rows(question, (id, owner))]
 
     async def set_alias(self, owner: str, id: str, alias: str, version: int, now: float) -> AliasRow | None:
         def set_alias(db: Sql) -> AliasRow | None:

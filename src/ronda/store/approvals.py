@@ -29,17 +29,11 @@ class ApprovedTools(TableStore):
     async def find(self, owner: str, session: str, now: float) -> tuple[str, ...]:
         """By name; none whose time is up. For those that are found it begins anew."""
         question = f"SELECT tool, used FROM approved_tool WHERE {_OF_SESSION} AND used >= ? ORDER BY tool"
-
-        def find(db: Sql) -> list[tuple[str, float]]:
-            return db.execute(question, (owner, session, now - LIFETIME)).fetchall()
-
-        found = await self._tables.read(find) if self._tables.is_there else []
+        found: list[tuple[str, float]] = await self._rows(question, (owner, session, now - LIFETIME))
         if found and min([used for _, used in found]) < now - _USE:
             change = f"UPDATE approved_tool SET used = ? WHERE {_OF_SESSION} AND used >= ?"
-            await self._tables.write(lambda db: db.execute(change, (now, owner, session, now - LIFETIME)))
+            await self._change(change, (now, owner, session, now - LIFETIME))
         return tuple([tool for tool, _ in found])
 
     async def forget(self, owner: str, session: str) -> None:
-        if self._tables.is_there:
-            statement = f"DELETE FROM approved_tool WHERE {_OF_SESSION}"
-            await self._tables.write(lambda db: db.execute(statement, (owner, session)))
+        await self._change(f"DELETE FROM approved_tool WHERE {_OF_SESSION}", (owner, session))

@@ -41,32 +41,19 @@ class Conversations(TableStore):
             raise WriteConflict(f"there is a conversation '{id}' already") from error
 
     async def find(self, owner: str, id: str) -> ConversationRow | None:
-        def find(db: Sql) -> ConversationRow | None:
-            question = "SELECT id, created, updated, body FROM conversation WHERE id = ? AND owner = ?"
-            row = db.execute(question, (id, owner)).fetchone()
-            return None if row is None else _row(row)
-
-        return await self._tables.read(find)
+        question = "SELECT id, created, updated, body FROM conversation WHERE id = ? AND owner = ?"
+        rows = await self._rows(question, (id, owner))
+        return _row(rows[0]) if rows else None
 
     async def of(self, owner: str) -> list[ConversationRow]:
         """All of an owner's, in the order they were begun."""
-
-        def find_all(db: Sql) -> list[ConversationRow]:
-            question = "SELECT id, created, updated, body FROM conversation WHERE owner = ? ORDER BY created, rowid"
-            return [_row(row) for row in db.execute(question, (owner,)).fetchall()]
-
-        return await self._tables.read(find_all)
+        question = "SELECT id, created, updated, body FROM conversation WHERE owner = ? ORDER BY created, rowid"
+        return [_row(row) for row in await self._rows(question, (owner,))]
 
     async def runs(self, owner: str, id: str) -> list[RunRow]:
-        def find_all(db: Sql) -> list[RunRow]:
-            rows = db.execute(
-                """SELECT run, upto FROM conversation_run JOIN conversation ON conversation.id = conversation
-                WHERE conversation = ? AND owner = ? ORDER BY position""",
-                (id, owner),
-            )
-            return [RunRow(*row) for row in rows.fetchall()]
-
-        return await self._tables.read(find_all)
+        question = """SELECT run, upto FROM conversation_run JOIN conversation ON conversation.id = conversation
+            WHERE conversation = ? AND owner = ? ORDER BY position"""
+        return [RunRow(*row) for row in await self._rows(question, (id, owner))]
 
     async def add_run(self, owner: str, id: str, position: int, run: str, now: float) -> None:
         """`position` is how many runs there were when the new one was made. Raises WriteConflict if there are more by now, or if
@@ -84,10 +71,7 @@ class Conversations(TableStore):
         await self._tables.write(add, f"conversation {id}")
 
     async def delete(self, owner: str, id: str) -> bool:
-        def delete(db: Sql) -> bool:
-            return db.execute("DELETE FROM conversation WHERE id = ? AND owner = ?", (id, owner)).rowcount > 0
-
-        return await self._tables.write(delete)
+        return await self._change("DELETE FROM conversation WHERE id = ? AND owner = ?", (id, owner))
 
 
 def _row(row: tuple[str, float, float, bytes]) -> ConversationRow:

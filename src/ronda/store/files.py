@@ -82,21 +82,13 @@ class Files(TableStore):
         return await self._select("owner = ? AND session = ?", (owner, session), now)
 
     async def _select(self, condition: str, values: tuple[str, ...], now: float) -> list[StoredFile]:
-        def select(db: Sql) -> list[StoredFile]:
-            question = f"SELECT body, expires FROM file WHERE {condition} AND {_THERE} ORDER BY created, rowid"
-            return [_read(body, expires) for body, expires in db.execute(question, (*values, now)).fetchall()]
-
-        return await self._tables.read(select) if self._tables.is_there else []
+        question = f"SELECT body, expires FROM file WHERE {condition} AND {_THERE} ORDER BY created, rowid"
+        return [_read(body, expires) for body, expires in await self._rows(question, (*values, now))]
 
     async def prolong(self, owner: str, session: str, until: float) -> None:
         """Those of a session stay until then at least."""
-
-        def prolong(db: Sql) -> None:
-            statement = "UPDATE file SET expires = ? WHERE owner = ? AND session = ? AND expires < ?"
-            db.execute(statement, (until, owner, session, until))
-
-        if self._tables.is_there:
-            await self._tables.write(prolong)
+        statement = "UPDATE file SET expires = ? WHERE owner = ? AND session = ? AND expires < ?"
+        await self._change(statement, (until, owner, session, until))
 
     async def remove(self, owner: str, id: str, drop: Drop) -> bool:
         return await self._remove("owner = ? AND id = ?", (owner, id), drop) > 0

@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 from msgspec import Struct
 
-from ronda.store.sql import Sql, TableStore
+from ronda.store.sql import TableStore
 
 PREFIX = "rk_"  # so that people and secret scanners see what it is
 _BYTES = 32
@@ -26,30 +26,17 @@ class KeyRow(Struct, frozen=True):
 
 class Keys(TableStore):
     async def add(self, key: KeyRow) -> None:
-        def add(db: Sql) -> None:
-            row = (key.id, key.owner, key.hash, key.created, key.revoked)
-            db.execute("INSERT INTO key VALUES (?, ?, ?, ?, ?)", row)
-
-        await self._tables.write(add)
+        row = (key.id, key.owner, key.hash, key.created, key.revoked)
+        await self._tables.write(lambda db: db.execute("INSERT INTO key VALUES (?, ?, ?, ?, ?)", row))
 
     async def all(self) -> list[KeyRow]:
         """Every key there ever was, the oldest first: revoked ones stay, so that revoking the last opens nothing."""
-
-        def find_all(db: Sql) -> list[KeyRow]:
-            rows = db.execute("SELECT id, owner, hash, created, revoked FROM key ORDER BY rowid").fetchall()
-            return [KeyRow(*row) for row in rows]
-
-        # A server looks now and then whether there are keys by now. That must not be what makes the file.
-        return await self._tables.read(find_all) if self._tables.is_there else []
+        rows = await self._rows("SELECT id, owner, hash, created, revoked FROM key ORDER BY rowid")
+        return [KeyRow(*row) for row in rows]
 
     async def revoke(self, id: str, now: float) -> bool:
         """False for a key that is not there."""
-
-        def revoke(db: Sql) -> bool:
-            statement = "UPDATE key SET revoked = coalesce(revoked, ?) WHERE id = ?"
-            return db.execute(statement, (now, id)).rowcount > 0
-
-        return await self._tables.write(revoke)
+        return await self._change("UPDATE key SET revoked = coalesce(revoked, ?) WHERE id = ?", (now, id))
 
 
 def new_key(owner: str, now: float) -> tuple[str, KeyRow]:

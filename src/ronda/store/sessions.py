@@ -215,13 +215,8 @@ class Sessions(TableStore):
         return await self._tables.write(change, _lock_name(owner, name))
 
     async def delete(self, owner: str, name: str) -> bool:
-        if not self._tables.is_there:
-            return False
-
-        def delete(db: Sql) -> bool:
-            return db.execute("DELETE FROM session WHERE owner = ? AND name = ?", (owner, name)).rowcount > 0
-
-        return await self._tables.write(delete, _lock_name(owner, name))
+        statement = "DELETE FROM session WHERE owner = ? AND name = ?"
+        return await self._change(statement, (owner, name), _lock_name(owner, name))
 
     async def prune(self, bounds: Bounds, now: float) -> int:
         """Forget what is beyond the bounds; returns how many sessions. One that somebody has a lease of stays."""
@@ -262,11 +257,7 @@ class Sessions(TableStore):
 
     async def interrupt(self, owner: str, name: str) -> None:
         """Let whoever has the lease know that its run is to make room."""
-
-        def interrupt(db: Sql) -> None:
-            db.execute("UPDATE session_lease SET interrupted = 1 WHERE owner = ? AND name = ?", (owner, name))
-
-        await self._tables.write(interrupt)
+        await self._change("UPDATE session_lease SET interrupted = 1 WHERE owner = ? AND name = ?", (owner, name))
 
     async def release(self, owner: str, name: str, lease: Lease) -> None:
         await self._tables.write(lambda db: _release(db, owner, name, lease))

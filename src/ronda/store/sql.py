@@ -61,3 +61,15 @@ class TableStore:
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
+
+    async def _rows(self, question: str, values: Values = ()) -> list[Any]:
+        """What answers it: nothing, where nothing was ever kept."""
+        if not self._tables.is_there:
+            return []
+        return await self._tables.read(lambda db: db.execute(question, values).fetchall())
+
+    async def _change(self, statement: str, values: Values, alone: str = "") -> bool:
+        """Whether there was a row to change."""
+        if not self._tables.is_there:
+            return False
+        return await self._tables.write(lambda db: db.execute(statement, values).rowcount > 0, alone)

@@ -10,7 +10,7 @@ from typing import Final
 
 from ronda.store import WriteConflict
 from ronda.store.queue import ClaimedRun, QueuedRun, QueueEntry, QueueFull, QueueLimits
-from ronda.store.sql import Duplicate, Sql, Tables
+from ronda.store.sql import Duplicate, Sql, Tables, TableStore
 
 _ALONE: Final = "queue"  # limits are counted
 _DRIVEN: Final = "SELECT count(*) FROM queued_run WHERE worker <> '' AND until > :now"
@@ -21,9 +21,9 @@ _NEXT: Final = f"""SELECT run FROM queued_run AS one
     ORDER BY id LIMIT 1"""
 
 
-class SqlQueue:
+class SqlQueue(TableStore):
     def __init__(self, tables: Tables) -> None:
-        self._tables = tables
+        super().__init__(tables)
         self._was_empty = True  # when it was claimed from last
 
     async def enqueue(self, run: QueuedRun, most: int) -> None:
@@ -95,17 +95,11 @@ class SqlQueue:
         return await self._tables.write(cancel, _ALONE, may_be_lost=True) if self._tables.is_there else False
 
     async def list(self, now: float, owner: str | None = None) -> list[QueueEntry]:
-        def find_all(db: Sql) -> list[QueueEntry]:
-            rows = db.execute(
-                """SELECT run, owner, session, at, position, claims FROM (
-                    SELECT id, run, owner, session, at, claims, CASE WHEN until <= :now
-                        THEN count(*) FILTER (WHERE until <= :now) OVER (ORDER BY id) - 1 END AS position FROM queued_run
-                ) AS entry WHERE CAST(:owner AS TEXT) IS NULL OR owner = :owner ORDER BY id""",
-                {"now": now, "owner": owner},
-            )
-            return [QueueEntry(*row) for row in rows.fetchall()]
-
-        return await self._tables.read(find_all) if self._tables.is_there else []
+        question = """SELECT run, owner, session, at, position, claims FROM (
+                SELECT id, run, owner, session, at, claims, CASE WHEN until <= :now
+                    THEN count(*) FILTER (WHERE until <= :now) OVER (ORDER BY id) - 1 END AS position FROM queued_run
+            ) AS entry WHERE CAST(:owner AS TEXT) IS NULL OR owner = :owner ORDER BY id"""
+        return [QueueEntry(*row) for row in await self._rows(question, {"now": now, "owner": owner})]
 
 
 _SELECT_CLAIM: Final = "SELECT run, claims, cancelled FROM queued_run"
