@@ -9,7 +9,6 @@ Ronda downloads no models. Another model than the one that is meant never answer
 
 from __future__ import annotations
 
-import enum
 import re
 import warnings
 from collections.abc import Sequence
@@ -21,25 +20,15 @@ from ronda.providers import PROVIDERS
 from ronda.providers.local.files import ModelFile, header_of, list_models, models_folder
 
 
-class Architecture(enum.Enum):
-    """Taken and not needed: a GGUF file says what it is."""
+class _AnyName(type):
+    def __getattr__(cls, name: str) -> str:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return name
 
-    Mistral = "mistral"
-    Gemma = "gemma"
-    Mixtral = "mixtral"
-    Llama = "llama"
-    Phi2 = "phi2"
-    Phi3 = "phi3"
-    Qwen2 = "qwen2"
-    Gemma2 = "gemma2"
-    Starcoder2 = "starcoder2"
-    DeepseekV2 = "deepseekv2"
-    DeepseekV3 = "deepseekv3"
-    Qwen3 = "qwen3"
-    GLM4 = "glm4"
-    Qwen3Moe = "qwen3moe"
-    SmolLm3 = "smollm3"
-    GptOss = "gpt_oss"
+
+class Architecture(metaclass=_AnyName):
+    """`Architecture.Qwen3`, and any other: taken and not needed, since a GGUF file says what it is."""
 
 
 class Plain:

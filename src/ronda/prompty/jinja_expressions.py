@@ -7,6 +7,7 @@ is in reach to begin with: plain data, the operators below, a table of functions
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, Never
 
@@ -16,6 +17,7 @@ from ronda.prompty.jinja_functions import FILTERS, METHODS, TESTS
 from ronda.prompty.segments import Budget, Fragment, Out, Rich, TemplateError
 from ronda.prompty.template_values import UNDEFINED, absent, bare, items_of, kind_of, member, text, truthy
 
+_ORDERS = {"lt": operator.lt, "lteq": operator.le, "gt": operator.gt, "gteq": operator.ge}
 _BITS = 4096  # of a whole number
 _ITEMS = 100_000  # of a list a template builds
 _LONG = 100  # characters that cost a step
@@ -245,15 +247,7 @@ class Expressions:
         if absent(left) or absent(right):
             return False  # what is not there is neither before nor after anything
         try:
-            match op:
-                case "lt":
-                    return bool(left < right)
-                case "lteq":
-                    return bool(left <= right)
-                case "gt":
-                    return bool(left > right)
-                case _:
-                    return bool(left >= right)
+            return bool(_ORDERS[op](left, right))
         except TypeError:
             fail(node, f"{kind_of(left)} and {kind_of(right)} have no order")
 

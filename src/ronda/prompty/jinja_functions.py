@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import json
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -322,21 +323,12 @@ TESTS: dict[str, Callable[..., bool]] = {
     "lower": lambda budget, value: text(value, budget).islower(),
     "upper": lambda budget, value: text(value, budget).isupper(),
     "in": _within,
-    "eq": _same,
-    "equalto": _same,
-    "==": _same,
-    "ne": lambda budget, value, other: not _same(budget, value, other),
-    "!=": lambda budget, value, other: not _same(budget, value, other),
-    "lt": _order(lambda a, b: a < b),
-    "<": _order(lambda a, b: a < b),
-    "lessthan": _order(lambda a, b: a < b),
-    "le": _order(lambda a, b: a <= b),
-    "<=": _order(lambda a, b: a <= b),
-    "gt": _order(lambda a, b: a > b),
-    ">": _order(lambda a, b: a > b),
-    "greaterthan": _order(lambda a, b: a > b),
-    "ge": _order(lambda a, b: a >= b),
-    ">=": _order(lambda a, b: a >= b),
+    **dict.fromkeys(("eq", "equalto", "=="), _same),
+    **dict.fromkeys(("ne", "!="), lambda budget, value, other: not _same(budget, value, other)),
+    **dict.fromkeys(("lt", "<", "lessthan"), _order(operator.lt)),
+    **dict.fromkeys(("le", "<="), _order(operator.le)),
+    **dict.fromkeys(("gt", ">", "greaterthan"), _order(operator.gt)),
+    **dict.fromkeys(("ge", ">="), _order(operator.ge)),
 }
 
 METHODS: dict[tuple[type, str], Callable[..., Any]] = {

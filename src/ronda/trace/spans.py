@@ -15,7 +15,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import Any, ClassVar, TypeAlias
 
@@ -205,21 +205,11 @@ class _Block:
         self._open.close(error=error)
 
 
-class _Nothing:
-    __slots__ = ()
-
-    def __enter__(self) -> Emit:
-        return ignore
-
-    def __exit__(self, *about: object) -> None:
-        return
-
-
 def ignore(key: str, value: Any) -> None:
     return
 
 
-_NOTHING = _Nothing()
+_NOTHING = nullcontext(ignore)  # the span of nobody
 
 
 def _complain(backend: str, span: Span, error: Exception) -> None:
