@@ -1,9 +1,9 @@
 """A loaded file and its inputs → messages: template rendered, roles parsed, threads in their place.
 
-    rendered(prompty, inputs)          the flat text, which remembers where its pieces came from
-    parsed(prompty, text, inputs)      messages
-    prepare(prompty, inputs)           inputs with defaults filled in, and prepared messages, in a span
-    prepared(prompty, inputs)          both, with a thread that the template never mentions behind everything else
+    render_prompt(prompty, inputs)           the flat text, which remembers where its pieces came from
+    parse_messages(prompty, text, inputs)    messages
+    prepare_messages(prompty, inputs)        both, with a thread that the template never mentions behind everything else
+    prepare(prompty, inputs)                 inputs with defaults filled in, and their messages, in a span
 
 A file that asks for a renderer or a parser of another kind gets the registered one: something with
 `render(prompty, template, inputs)` or `parse(prompty, text)`. Such a renderer returns plain text, so the author's role

@@ -8,7 +8,7 @@
     listing.py      what a server has, by name and within bounds
     bounds.py       what a message may hold before it is read
     transports.py   process, streamable HTTP, SSE, WebSocket → the SDK's streams
-    login.py        a person's consent → a token; sandboxed.py: programs behind walls
+    login.py        a person's consent → a token; sandboxed_server.py: programs behind walls
     sampling.py     a server that asks our model, where it may
     results.py      what a server answers → what a model reads
     names.py        a tool's name on its server → its name for the model
