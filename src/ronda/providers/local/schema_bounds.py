@@ -14,6 +14,7 @@ import msgspec
 
 from ronda.errors import BadRequest
 from ronda.schema.bounds import SchemaError
+from ronda.schema.subschemas import follow
 
 MAX_BYTES: Final = 128 * 1024  # OpenAI takes 120,000 characters
 MAX_LEVELS: Final = 250  # of JSON, references followed; the compiler breaks down at some 3000
@@ -133,16 +134,8 @@ class _Measure:
     def _follow(self, fragment: str) -> Any:
         if not fragment.startswith("/"):
             return self._anchors.get(fragment, self._root if not fragment else None)
-        node: Any = self._root
-        for step in fragment.split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(node, dict):
-                node = node.get(name)
-            elif isinstance(node, list) and name.isdecimal() and len(name) < 6 and int(name) < len(node):
-                node = node[int(name)]
-            else:
-                return None
-        return node if isinstance(node, (dict, list)) else None
+        found = follow(self._root, fragment)
+        return found if isinstance(found, dict) else None
 
     def _refused(self, what: str, most: str) -> BadRequest:
         return _refusal(self._param, what, most)
