@@ -172,15 +172,8 @@ class ConversationAnswer:
         """A piece of a call's arguments. The first says that the call has begun."""
         kind = "delta" if id in self._started else "started"
         self._started[id] = name
-        self._put(
-            f"tool.execution.{kind}",
-            id=id,
-            name=name,
-            arguments=arguments,
-            created_at=when(at),
-            **self._whose,
-            **more,
-        )
+        fields = {"id": id, "name": name, "arguments": arguments, "created_at": when(at)}
+        self._put(f"tool.execution.{kind}", **fields, **self._whose, **more)
 
     def _preview(self, previews: Sequence[ArgumentPatches]) -> None:
         """What is being written is beside the arguments, which come in one piece when the call runs: it may run with others."""
@@ -214,7 +207,9 @@ class ConversationAnswer:
             shown_call = ToolCall(call.id, question.tool, question.arguments) if question.child else call
             fields = {"tool_call_id": call.id, "name": self._name(shown_call), "arguments": shown_call.arguments}
             id = f"fc_{self._key}_{self._round}_{question.id}"
-            entry = self._entry("function.call", id, question.at, None, **fields, confirmation_status="pending")
+            entry = _entry(
+                "function.call", id, question.at, None, **fields, confirmation_status="pending", **self._whose
+            )
             entries.append({**entry, "approval_id": question.id})
         return entries
 
@@ -225,8 +220,7 @@ class ConversationAnswer:
             self._put("function.call.delta", **fields)
         if self._is_watched:
             at = max([one.question.at for one in self._showing.approvals().values()], default=self._at)
-            more = {"usage": self._usage(), "created_at": when(at), **self._more}
-            self._out.append(_event("conversation.response.done", **more))
+            self._out.append(self._done(at))
 
     def skip(self, sibling: int, facts: Sequence[Event]) -> None:
         """These were told in an answer before: this one goes on from there."""
@@ -256,7 +250,6 @@ class ConversationAnswer:
 
     def _end(self, ended: updates.Ended) -> None:
         end = ended.end
-        at = when(end.at)
         self._drop_unrun(end.at)
         if end.answer and (self._saying.parts or self._places):
             self._close_message(end.at)
@@ -274,10 +267,12 @@ class ConversationAnswer:
         if (goes_on(self._run) and not self._showing.is_continued) or not self._is_watched:
             return  # of an answer that was continued nobody drives the next agent: another append goes on with it
         if ended.failure is not None:
-            self._out.append(_error(ended.failure, **({"created_at": at} if end.at else {})))
+            self._out.append(_error(ended.failure, **({"created_at": when(end.at)} if end.at else {})))
         else:
-            done = _event("conversation.response.done", usage=self._usage(), created_at=at, **self._more)
-            self._out.append(done)
+            self._out.append(self._done(end.at))
+
+    def _done(self, at: float) -> bytes:
+        return _event("conversation.response.done", usage=self._usage(), created_at=when(at), **self._more)
 
     # ---- a stream ----------------------------------------------------------------------------------------------------
 
@@ -306,36 +301,26 @@ class ConversationAnswer:
             if piece.text:
                 self._put_content(False, piece.text)
             for source in piece.sources:
-                self._part = (False, self._part[1] + 1)
                 self._put_chunk(reference(source))
             if piece.sources:
                 self._part = (True, self._part[1])  # the text behind is another chunk
 
     def _put_chunk(self, chunk: dict[str, Any]) -> None:
-        self._put(
-            "message.output.delta",
-            id=self._message_id,
-            content_index=self._part[1],
-            role="assistant",
-            created_at=when(self._at),
-            **self._whose,
-            content=chunk,
-        )
+        self._begin_content(False)
+        self._out.append(b'%b,"content":%b}\n\n' % (self._head, encode(chunk)))
 
     def _put_content(self, thought: bool, text: str) -> None:
         kind, index = self._part
         if index < 0 or kind != thought:
-            self._part = (thought, index + 1)
-            whole = self._entry_event(
-                "message.output.delta",
-                id=self._message_id,
-                content_index=self._part[1],
-                role="assistant",
-                created_at=when(self._at),
-                **self._whose,
-            )
-            self._head = whole.removesuffix(b"}\n\n")  # the same for every piece of this content
+            self._begin_content(thought)
         self._out.append(b'%b,"content":%b}\n\n' % (self._head, encode(thinking(text) if thought else text)))
+
+    def _begin_content(self, thought: bool) -> None:
+        index = self._part[1] + 1
+        self._part = (thought, index)
+        fields = {"id": self._message_id, "content_index": index, "role": "assistant", "created_at": when(self._at)}
+        whole = self._entry_event("message.output.delta", **fields, **self._whose)
+        self._head = whole.removesuffix(b"}\n\n")  # the same for every piece of this content
 
     def _grow(self, pieces: Sequence[Piece]) -> None:
         for piece in pieces:
@@ -403,7 +388,6 @@ class ConversationAnswer:
                     [{"type": "text", "text": content}, *files] if isinstance(content, str) else [*content, *files]
                 )
             for chunk in files if self._is_watched else ():
-                self._part = (False, self._part[1] + 1)
                 self._put_chunk(chunk)
             self._add("message.output", self._message_id, self._at, at, role="assistant", content=content)
             self._saying.begin_round()
@@ -421,27 +405,15 @@ class ConversationAnswer:
         return info | ({"failed": True} if result.failed else {})
 
     def _hand_over(self, handoff: Handoff, at: float) -> None:
-        id, was, next, began, done = f"handoff_{self._key}", handoff.previous, handoff.next, when(self._at), when(at)
+        id, was, next = f"handoff_{self._key}", handoff.previous, handoff.next
         before = {"previous_agent_id": was.id, "previous_agent_name": was.name}
         after = {"next_agent_id": next.id, "next_agent_name": next.name}
-        entry = {"object": "entry", "type": "agent.handoff", "id": id, "created_at": began, "completed_at": done}
-        self.outputs.append({**entry, **before, **after})
-        self._put("agent.handoff.started", id=id, **before, created_at=began)
-        self._put("agent.handoff.done", id=id, **after, created_at=done)
+        self.outputs.append(_entry("agent.handoff", id, self._at, at, **before, **after))
+        self._put("agent.handoff.started", id=id, **before, created_at=when(self._at))
+        self._put("agent.handoff.done", id=id, **after, created_at=when(at))
 
     def _add(self, kind: str, id: str, created: float, completed: float | None, **members: Any) -> None:
-        self.outputs.append(self._entry(kind, id, created, completed, **members))
-
-    def _entry(self, kind: str, id: str, created: float, completed: float | None, **members: Any) -> dict[str, Any]:
-        return {
-            "object": "entry",
-            "type": kind,
-            "id": id,
-            "created_at": when(created),
-            "completed_at": None if completed is None else when(completed),
-            **members,
-            **self._whose,
-        }
+        self.outputs.append(_entry(kind, id, created, completed, **members, **self._whose))
 
     def _usage(self) -> dict[str, Any]:
         usage = write_usage(self._used + (self._run.usage - self._showing.used_before))
@@ -454,6 +426,11 @@ class ConversationAnswer:
     @property
     def _more(self) -> dict[str, Any]:
         return extensions(None, [self._showing], self._warnings)  # a conversation is its own session
+
+
+def _entry(kind: str, id: str, created: float, completed: float | None, **members: Any) -> dict[str, Any]:
+    ended = None if completed is None else when(completed)
+    return {"object": "entry", "type": kind, "id": id, "created_at": when(created), "completed_at": ended, **members}
 
 
 def _shown_name(call: ToolCall) -> str:
