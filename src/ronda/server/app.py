@@ -41,7 +41,7 @@ from ronda.server.http.auth import Auth, KeyAuth, Unauthorized
 from ronda.server.http.body_memory import BodyMemory
 from ronda.server.http.browser_guard import BrowserGuard, refusal, refused_socket, refused_upgrade
 from ronda.server.http.failure import BROKE_DOWN, STOPPING, ErrorWriter, error_answer, failure_of
-from ronda.server.http.incoming import Header, Incoming, Json
+from ronda.server.http.incoming import NO_PLACES, Header, Incoming, Json
 from ronda.server.http.routing import WEBSOCKET, Routes
 from ronda.server.resources.container_host import ContainerHost
 from ronda.server.resources.dispatch import Dispatch
@@ -364,22 +364,23 @@ class App:
         if kind == "lifespan":
             await self._live(receive, send)
             return
-        if not is_let_in and (other := self._guard.instead(scope)) is not None:
+        server = self._server
+        request = Incoming(scope, receive, NO_PLACES, "", server.body_memory)
+        if not is_let_in and (other := self._guard.instead(scope, request.headers)) is not None:
             await other(scope, receive, send)
             return
         found = self._routes.find(scope["method"] if kind == "http" else WEBSOCKET, scope["path"])
         if not isinstance(found, tuple):
             answer: ASGIApp = self._nothing_there(scope, found)
         else:
-            route, places = found
+            route, request.places = found
             try:
-                request = Incoming(scope, receive, places, "", self._server.body_memory)
                 if route.scope != "public":
-                    request.owner = await self._server.auth.owner(request.headers)
+                    request.owner = await server.auth.owner(request.headers)
                 if route.capability is not None:
-                    self._server.toolbox.check_capability(route.capability)
-                elsewhere = None if route.of_run is None else await self._server.elsewhere(request, route.of_run)
-                answer = await route.handler(self._server, request) if elsewhere is None else elsewhere
+                    server.toolbox.check_capability(route.capability)
+                elsewhere = None if route.of_run is None else await server.elsewhere(request, route.of_run)
+                answer = await route.handler(server, request) if elsewhere is None else elsewhere
             except Unauthorized as error:
                 answer = error_answer(failure_of(error), route.dialect.error, _NEEDS_KEY)
             except RondaError as error:

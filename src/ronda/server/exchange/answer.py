@@ -103,23 +103,25 @@ class Exchange:
 
     async def answer(self) -> ASGIApp:
         await self._open()
-        if len(self._lives[0].run.turns) > LIGHT_TURNS:
+        lives, request = self._lives, self._job.request
+        first = lives[0].run
+        if len(first.turns) > LIGHT_TURNS:
             await asyncio.sleep(0)
-        id = self._lives[0].run.id.encode()
-        ids = id if len(self._lives) == 1 else b", ".join([live.run.id.encode() for live in self._lives])
+        id = first.id.encode()
+        ids = id if len(lives) == 1 else b", ".join([live.run.id.encode() for live in lives])
         # The second is what Anthropic's SDKs read, the third names all choices.
         headers = [(b"x-request-id", id), (b"request-id", id), (b"x-ronda-run", ids)]
-        if self._job.request.background:
+        if request.background:
             return await self._answer_later(headers)
-        if self._job.request.stream:
+        if request.stream:
             stream = self._stream(headers)
-            for live in self._lives:
+            for live in lives:
                 live.start(self._finished)
             return stream
         watch = Watch(self._incoming.receive, self._gone)
         try:
-            if len(self._lives) == 1:  # driven right here
-                await self._lives[0].drive()
+            if len(lives) == 1:  # driven right here
+                await lives[0].drive()
             else:
                 await self._drive_side_by_side()
         except asyncio.CancelledError:
@@ -128,7 +130,7 @@ class Exchange:
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
         except Exception as error:
-            broken = next((live for live in self._lives if live.error is error), self._lives[0])
+            broken = next((live for live in lives if live.error is error), lives[0])
             raise self._broken(error, broken) from error
         finally:
             watch.stop()
@@ -161,7 +163,7 @@ class Exchange:
 
     async def _open(self) -> None:
         job = self._job
-        name = self._incoming.run_name
+        name = self._incoming.run_name()
         if job.request.background:
             check_background(job.request, has_place=self._door is not None)
         elif self._lingers:

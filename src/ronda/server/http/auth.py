@@ -97,5 +97,7 @@ def credential(headers: Headers) -> bytes:
     if not value:
         key = headers.get(b"x-api-key")  # the same key under Anthropic's older name
         return b"" if key is None else _BEARER + key
+    if value.startswith(_BEARER):  # nearly always
+        return value
     # Schemes are the same in small letters and in capitals.
     return _BEARER + value[7:] if value[:7].lower() == b"bearer " else value

@@ -9,7 +9,7 @@ must be a name that nobody else can give, or one that the operator has named.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from ipaddress import ip_address
 from typing import Final
@@ -53,9 +53,8 @@ class BrowserGuard:
             max_age=600,
         )
 
-    def instead(self, scope: Scope) -> ASGIApp | None:
-        """None: it is the server's to answer."""
-        headers: dict[bytes, bytes] = dict(scope["headers"])
+    def instead(self, scope: Scope, headers: Mapping[bytes, bytes]) -> ASGIApp | None:
+        """None: it is the server's to answer. `headers` are those of the scope."""
         host = headers.get(b"host", b"")
         if host not in self._ours and not self._knows(host):
             return self._keep_out(scope)

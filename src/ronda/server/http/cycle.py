@@ -89,11 +89,8 @@ class Cycle(RequestResponseCycle):
         is_usual = self.is_usual and self.keep_alive  # which a server that ends takes back
         if not is_usual or self.response_started or self.disconnected or self.flow.write_paused:
             return None
-        pieces = [STATUS_LINE[status]]
-        for name, value in headers:
-            pieces += (name, b": ", value, b"\r\n")
-        head = b"".join(pieces)
-        if head.count(b"\n") != len(headers) + 1:  # a header that would be two
+        head = b"%b%b\r\n" % (STATUS_LINE[status], b"\r\n".join(map(b": ".join, headers)))
+        if head.count(b"\n") != len(headers) + 1:  # a header that would be two, or none at all
             return None
         self.response_started = True
         self.waiting_for_100_continue = False

@@ -50,7 +50,6 @@ class Incoming:
         self.owner = owner
         self.headers: Headers = dict(scope["headers"])
 
-    @property
     def run_name(self) -> str | None:
         """By which the client wants to find its run."""
         return self.header(b"x-ronda-run")

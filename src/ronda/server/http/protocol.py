@@ -33,6 +33,8 @@ BODY_SECONDS: Final = 60.0
 _SOCKET_HEADERS: Final = 128
 _SOCKET_LINE: Final = 8190
 
+_parse: Final = HttpToolsProtocol.data_received
+
 _LOOKED_AT: Final = frozenset((b"expect", b"host"))
 _ASGI: Final[ASGIVersions] = {"version": "3.0", "spec_version": "2.3"}
 
@@ -63,6 +65,13 @@ class _Flow(FlowControl):
 
 
 class BoundedProtocol(Pieces, HttpToolsProtocol):
+    # Beside uvicorn's, which are nearly as many as an instance's dictionary is quick with.
+    __slots__ = (
+        "_answered", "_before", "_begins_here", "_beside_body", "_body_seconds", "_has_host", "_head_failure", "_head_since",
+        "_header_seconds", "_is_between", "_is_ending", "_is_scheduled", "_is_upgrade", "_last", "_received", "_refusal",
+        "_rest", "_unsent", "_unsent_since", "stall_seconds",
+    )  # fmt: skip
+
     def __init__(
         self,
         *args: Any,
@@ -72,6 +81,10 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
+        self._rest = b""
+        self._is_scheduled = False
+        self._unsent = 0
+        self._unsent_since = 0.0
         self._header_seconds = header_seconds
         self._body_seconds = body_seconds
         self.stall_seconds = stall_seconds
@@ -104,12 +117,13 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         if self._refusal is not None or self._is_ending:
             return
         self._last = self.loop.time()
+        size = len(data)
         self._begins_here = self._is_between
         if self._begins_here:
             self._received = self._before = 0
-        self._received += len(data)
-        self._beside_body += len(data)
-        HttpToolsProtocol.data_received(self, data)
+        self._received += size
+        self._beside_body += size
+        _parse(self, data)
         if self._head_since is not None and self._received - self._before > MAX_HEAD and self._refusal is None:
             self._refuse(_too_large())  # and it is not complete yet
         elif self._beside_body > MAX_HEAD and not self._is_between and self._refusal is None:
@@ -127,10 +141,10 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         self.headers = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._head_since is None:  # behind the body: it may not say what the head was looked at for
-            return
         name = name.lower()
         if name in _LOOKED_AT:
+            if self._head_since is None:  # behind the body: it may not say what the head was looked at for
+                return
             if name == b"expect":
                 self.expect_100_continue = value.lower() == b"100-continue"
             elif self._has_host:  # somebody before us may have looked at the other one
@@ -178,6 +192,7 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         url = httptools.parse_url(self.url)
         scope, before = self._new_scope(url.path, url.query), self.cycle
         self.scope = scope
+        self.headers = []  # what comes behind the body is nobody's
         keep_alive = scope["http_version"] != "1.0" and self.parser.should_keep_alive()
         self.cycle = cycle = Cycle(scope, self, keep_alive, self.on_response_complete)
         if before is None or before.response_complete:

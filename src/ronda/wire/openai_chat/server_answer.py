@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, Final, Self, assert_never
 
 from msgspec.structs import replace
@@ -70,6 +71,8 @@ class ChatOptions(AnswerOptions, frozen=True, kw_only=True, omit_defaults=True):
     names_events: bool = True  # what is no chunk comes as an event with a name
 
     def for_client(self, user_agent: str, options: Options) -> Self:
+        if not user_agent:
+            return self
         if _is_mistrals(user_agent) or _is_langchains_mistral(user_agent, options):
             return self.of_mistral()
         return replace(self, names_events=False) if _misreads_names(user_agent) else self
@@ -400,6 +403,7 @@ def _is_langchains_mistral(user_agent: str, options: Options) -> bool:
     return user_agent.startswith("python-httpx/") and options.temperature is not None and options.top_p is not None
 
 
+@lru_cache(16)
 def _misreads_names(user_agent: str) -> bool:
     """The official SDKs handed an event with a name out inside another object until these versions: it had no choices then."""
     named = _OPENAIS.search(user_agent)
