@@ -13,14 +13,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 
 from ronda.core.plan import Options, ToolChoice
 from ronda.wire.json import decoder, encode
-from ronda.wire.mistral.declarations import (
-    CompletionArgs,
-    DeclaredTools,
-    Guardrail,
-    read_args,
-    read_tools,
-    stored_tools,
-)
+from ronda.wire.mistral.declarations import CompletionArgs, DeclaredTools, Guardrail, read_args, read_tools
 from ronda.wire.mistral.validation_errors import BODY, Loc, read_body
 
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
@@ -41,8 +34,7 @@ class AgentBody(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     version_message: str | None = None
 
     def declared(self) -> DeclaredTools:
-        """Once it was `check_agent`."""
-        return stored_tools(self.tools, (*BODY, "tools"))
+        return read_tools(self.tools, (*BODY, "tools"))
 
     def options(self, loc: Loc = BODY) -> tuple[Options, ToolChoice]:
         return read_args(self.completion_args, (*loc, "completion_args"))
@@ -70,7 +62,7 @@ def read_create(body: bytes) -> AgentBody:
 
 def check_agent(agent: AgentBody) -> AgentBody:
     """It makes sense; what does not is refused now, and not when somebody talks to the agent."""
-    read_tools(agent.tools, (*BODY, "tools"))
+    agent.declared()
     agent.options()
     return agent
 

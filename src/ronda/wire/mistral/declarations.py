@@ -19,7 +19,7 @@ from ronda.schema.validate import check_schema
 from ronda.wire import capabilities
 from ronda.wire.capabilities import Need, fate
 from ronda.wire.fields import MAX_TOOLS, seconds_without_client
-from ronda.wire.json import decoder, encode
+from ronda.wire.json import encode
 from ronda.wire.mcp_servers import MAX_LABEL, NamedServer, ToolFilter
 from ronda.wire.mistral.validation_errors import Invalid, Loc, check_count, problem, read_value, refuse
 
@@ -228,28 +228,6 @@ def _connector(raw: Raw, loc: Loc) -> Need:
         always_asks=ToolFilter(tuple(wanted.requires_confirmation or ())),
     )
     return structs.replace(_need("connector", (*loc, "type")), server=server)
-
-
-def stored_tools(raws: Sequence[Raw] | None, loc: Loc) -> DeclaredTools:
-    """Tools that `read_tools` has read before. Checking their schemas again would take a hundred times as long."""
-    specs: list[ToolSpec] = []
-    needs: list[Need] = []
-    for at, raw in enumerate(raws or ()):
-        kind = _decode_type(raw).type or "function"
-        if kind == "connector":
-            needs.append(_connector(raw, (*loc, at)))
-        elif kind in HOSTED:
-            needs.append(_with_confirmation(_need(kind, (*loc, at, "type")), _decode_configured(raw)))
-        else:
-            function = _decode_tool(raw).function
-            specs.append(_spec(function, _decode_schema(function.parameters)))
-    return DeclaredTools(tuple(specs), tuple(needs))
-
-
-_decode_type = decoder(_TypedTool).decode
-_decode_configured = decoder(_ConfiguredTool).decode
-_decode_tool = decoder(FunctionTool).decode
-_decode_schema = decoder(dict[str, Any]).decode
 
 
 def _spec(function: Function, schema: dict[str, Any]) -> ToolSpec:
