@@ -24,35 +24,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeAlias, assert_never
 
+from ronda.core import events
 from ronda.core.calls import OUTCOME_UNKNOWN
-from ronda.core.events import (
-    PREVIEWS,
-    Answered,
-    Asked,
-    CallDelta,
-    Checked,
-    Compacted,
-    Event,
-    LogprobsDelta,
-    ModelFailed,
-    ModelFinished,
-    ModelInterrupted,
-    ModelRetried,
-    ModelStarted,
-    NativeDelta,
-    ReasoningDelta,
-    Recovered,
-    RefusalDelta,
-    Released,
-    RunFinished,
-    RunStarted,
-    Steered,
-    TextDelta,
-    ToolFinished,
-    ToolProgressed,
-    ToolStarted,
-    Warned,
-)
 from ronda.core.output import final_text
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.run import Run
@@ -81,58 +54,64 @@ class TurnEvents:
         self._steered = 0
         self._tool_rounds = 0
 
-    def __call__(self, event: Event) -> None:
-        if type(event) is RunStarted:
+    def __call__(self, event: events.Event) -> None:
+        if type(event) is events.RunStarted:
             self._run = Run(event)
             return
         run = self._run
         assert run is not None, "a run's events begin with RunStarted"
-        if type(event) is RunFinished:
+        if type(event) is events.RunFinished:
             self._finished(run, event)
             return
-        before = count_of(run.shown) if type(event) is Compacted else 0
-        if type(event) not in PREVIEWS:
+        before = count_of(run.shown) if type(event) is events.Compacted else 0
+        if type(event) not in events.PREVIEWS:
             self._steering_taken(run, event)
             run.apply(event)
         match event:
-            case TextDelta(text=text):
+            case events.TextDelta(text=text):
                 self._emit("token", token=text)
-            case ReasoningDelta(text=text):
+            case events.ReasoningDelta(text=text):
                 self._emit("thinking", token=text)
-            case ModelRetried():
+            case events.ModelRetried():
                 self._retried(event)
-            case ModelFinished(turn=turn):
+            case events.ModelFinished(turn=turn):
                 self._calls = {call.id: call for call in turn.calls}
                 self._shown_results.clear()
                 self._shown_starts.clear()
                 self._denied.clear()
                 self._settled(run)
-            case Checked():
+            case events.Checked():
                 self._checked(run, event)
-            case ToolStarted(call_id=id):
+            case events.ToolStarted(call_id=id):
                 self._start(self._calls[id])
-            case ToolFinished(result=result):
+            case events.ToolFinished(result=result):
                 self._result(result)
                 self._settled(run)
-            case Compacted():
+            case events.Compacted():
                 self._compacted(run, event, before)
-            case Asked():
+            case events.Asked():
                 self._approval_requested(event)
-            case Answered():
+            case events.Answered():
                 self._answered(run, event)
             case (
-                RunStarted()
-                | ModelStarted()
-                | ModelInterrupted()
-                | ModelFailed()
-                | Steered()
-                | Warned()
-                | Released()
-                | Recovered()
-                | RunFinished()
+                events.RunStarted()
+                | events.ModelStarted()
+                | events.ModelInterrupted()
+                | events.ModelFailed()
+                | events.Steered()
+                | events.Warned()
+                | events.Released()
+                | events.Recovered()
+                | events.RunFinished()
             ):
                 pass
-            case RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta() | ToolProgressed():
+            case (
+                events.RefusalDelta()
+                | events.CallDelta()
+                | events.LogprobsDelta()
+                | events.NativeDelta()
+                | events.ToolProgressed()
+            ):
                 pass
             case _:
                 assert_never(event)
@@ -157,19 +136,19 @@ class TurnEvents:
 
     # ---- steering, retries, compaction -------------------------------------------------------------------------------
 
-    def _steering_taken(self, run: Run, next: Event) -> None:
+    def _steering_taken(self, run: Run, next: events.Event) -> None:
         """Messages that were taken together are told together: when something else comes."""
-        if run.steered > self._steered and type(next) is not Steered:
+        if run.steered > self._steered and type(next) is not events.Steered:
             self._steered = run.steered
             self._begin()
             self._status("Injecting steering message")
             self._updated(run, "steering")
 
-    def _retried(self, event: ModelRetried) -> None:
+    def _retried(self, event: events.ModelRetried) -> None:
         self._status(f"LLM call failed, retrying (attempt {event.attempt}/{event.tries})...")
         self._emit("retry", operation="llm", attempt=event.attempt, maxAttempts=event.tries, reason=event.reason)
 
-    def _compacted(self, run: Run, event: Compacted, before: int) -> None:
+    def _compacted(self, run: Run, event: events.Compacted, before: int) -> None:
         after = count_of(run.shown)
         dropped_count = before - after + bool(event.summary)
         self._begin()
@@ -195,7 +174,7 @@ class TurnEvents:
         failure = {} if kind is None else {"errorKind": kind}
         self._emit("tool_result", id=call.id, name=call.name, result=result.content, **failure)
 
-    def _checked(self, run: Run, event: Checked) -> None:
+    def _checked(self, run: Run, event: events.Checked) -> None:
         if event.stage == "tool" and event.call_id is not None:
             if not event.allowed:
                 self._denied.add(event.call_id)
@@ -205,12 +184,12 @@ class TurnEvents:
             self._begin()
             self._updated(run, "guardrail")
 
-    def _approval_requested(self, event: Asked) -> None:
+    def _approval_requested(self, event: events.Asked) -> None:
         self._questions[event.id] = event.call_id
         self._begin()
         self._emit("permission_requested", requestId=event.id, toolCallId=event.call_id, permission=event.tool)
 
-    def _answered(self, run: Run, event: Answered) -> None:
+    def _answered(self, run: Run, event: events.Answered) -> None:
         approved = event.decision == "approve"
         reason = {} if event.message is None else {"reason": event.message}
         is_open = {question.id for question in run.questions}
@@ -234,7 +213,7 @@ class TurnEvents:
 
     # ---- the end -----------------------------------------------------------------------------------------------------
 
-    def _finished(self, run: Run, event: RunFinished) -> None:
+    def _finished(self, run: Run, event: events.RunFinished) -> None:
         self._steering_taken(run, event)
         place = _place(run)
         run.apply(event)

@@ -15,33 +15,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from ronda.core.events import (
-    Answered,
-    Asked,
-    CallDelta,
-    Checked,
-    Compacted,
-    Event,
-    LogprobsDelta,
-    ModelFailed,
-    ModelFinished,
-    ModelInterrupted,
-    ModelRetried,
-    ModelStarted,
-    NativeDelta,
-    ReasoningDelta,
-    Recovered,
-    RefusalDelta,
-    Released,
-    RunFinished,
-    RunStarted,
-    Steered,
-    TextDelta,
-    ToolFinished,
-    ToolProgressed,
-    ToolStarted,
-    Warned,
-)
+from ronda.core import events
 from ronda.core.parts import AssistantTurn, ToolCall, Turn, Usage
 from ronda.core.run import Run
 from ronda.drive import Tool, ToolContext, ToolOutput
@@ -61,36 +35,51 @@ class RunSpans:
         self._calls: dict[str, ToolCall] = {}
         self._tools: dict[str, OpenSpan] = {}
 
-    def take(self, batch: Sequence[Event]) -> None:
+    def take(self, batch: Sequence[events.Event]) -> None:
         for event in batch:
             match event:
-                case TextDelta() | ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
+                case (
+                    events.TextDelta()
+                    | events.ReasoningDelta()
+                    | events.RefusalDelta()
+                    | events.CallDelta()
+                    | events.LogprobsDelta()
+                    | events.NativeDelta()
+                ):
                     return  # previews come by themselves
-                case ToolProgressed():
+                case events.ToolProgressed():
                     return
-                case ModelStarted():
+                case events.ModelStarted():
                     self._model_started(event, batch)
-                case ModelRetried():
+                case events.ModelRetried():
                     self._model_retried(event)
-                case ModelFinished():
+                case events.ModelFinished():
                     self._calls = {call.id: call for call in event.turn.calls}
                     self._close_model({**_turn_fields(event.turn), "usage": _token_counts(event.usage)}, event.at)
-                case ModelInterrupted(turn=turn, reason=reason):
+                case events.ModelInterrupted(turn=turn, reason=reason):
                     self._close_model(
                         {**_turn_fields(turn), "exception": "ModelInterrupted", "message": reason}, event.at
                     )
-                case ModelFailed():
+                case events.ModelFailed():
                     status = {} if event.status is None else {"status": event.status}
                     self._close_model({"exception": "ExecuteError", "message": event.reason, **status}, event.at)
-                case ToolStarted():
+                case events.ToolStarted():
                     self._tool_started(event)
-                case ToolFinished():
+                case events.ToolFinished():
                     self._tool_finished(event)
-                case RunFinished():
+                case events.RunFinished():
                     self._end(event.message or "the run ended first", event.at or None)
-                case RunStarted() | Asked() | Answered() | Checked() | Steered() | Compacted() | Warned():
+                case (
+                    events.RunStarted()
+                    | events.Asked()
+                    | events.Answered()
+                    | events.Checked()
+                    | events.Steered()
+                    | events.Compacted()
+                    | events.Warned()
+                ):
                     pass  # of the run, and of no call
-                case Released() | Recovered():
+                case events.Released() | events.Recovered():
                     pass
                 case _:
                     assert_never(event)
@@ -105,7 +94,7 @@ class RunSpans:
 
     # ---- models ------------------------------------------------------------------------------------------------------
 
-    def _model_started(self, event: ModelStarted, batch: Sequence[Event]) -> None:
+    def _model_started(self, event: events.ModelStarted, batch: Sequence[events.Event]) -> None:
         run = self._run
         self._model = OpenSpan("execute", self._around, event.at or None)
         inputs = {"model": run.plan.model, "round": event.round, "messages": _before(run.shown, batch)}
@@ -113,7 +102,7 @@ class RunSpans:
         self._model.emit("inputs", inputs)
         _current.set(self._model.span)  # events come in the task that is about to call the model
 
-    def _model_retried(self, event: ModelRetried) -> None:
+    def _model_retried(self, event: events.ModelRetried) -> None:
         if self._model is not None:
             self._model.emit("retry", {"attempt": event.attempt, "reason": event.reason, "wait": event.wait})
 
@@ -126,7 +115,7 @@ class RunSpans:
 
     # ---- tools -------------------------------------------------------------------------------------------------------
 
-    def _tool_started(self, event: ToolStarted) -> None:
+    def _tool_started(self, event: events.ToolStarted) -> None:
         opened = self._tools[event.call_id] = OpenSpan("execute_tool", self._around, event.at or None)
         opened.emit("signature", "ronda.drive.Tool.run")
         call = self._calls.get(event.call_id)
@@ -135,7 +124,7 @@ class RunSpans:
         else:
             opened.emit("inputs", {"name": call.name, "arguments": _arguments(call), "id": call.id})
 
-    def _tool_finished(self, event: ToolFinished) -> None:
+    def _tool_finished(self, event: events.ToolFinished) -> None:
         result = event.result
         opened = self._tools.pop(result.call_id, None)
         if opened is not None:
@@ -174,9 +163,9 @@ class _TracedTool:
             _current.set(before)
 
 
-def _before(turns: Sequence[Turn], batch: Sequence[Event]) -> list[Turn]:
+def _before(turns: Sequence[Turn], batch: Sequence[events.Event]) -> list[Turn]:
     """The conversation that a model call was made with: without the answer, where that came along with the news of the call."""
-    answers = {id(event.turn) for event in batch if type(event) is ModelFinished}
+    answers = {id(event.turn) for event in batch if type(event) is events.ModelFinished}
     at = next((at for at, turn in enumerate(turns) if id(turn) in answers), len(turns))
     return list(turns[:at])
 
