@@ -49,7 +49,7 @@ class StartSplitter(Generic[Id]):
         tip = tools = file = None
         if start.plan.tools and (tools := self._put_tools(start.plan.tools, rows)) is not None:
             start = replace(start, plan=replace(start.plan, tools=()))
-        bodies = None if type(start.turns) is KnownTurns else [encode(turn) for turn in start.turns]
+        bodies = None if type(start.turns) is KnownTurns else list(map(encode, start.turns))
         if bodies is None or sum(map(len, bodies)) > LARGE_TRANSCRIPT:
             chain = self._chains.of(start.turns, bodies)
             if chain.size > LARGE_TRANSCRIPT:

@@ -306,4 +306,4 @@ class Runs:
 def new_id(kind: str) -> str:
     """Nobody can guess it. Ids of the same time begin alike, so that they lie side by side in an index: a commit of many runs
     then writes a few of its pages, and not one for each run."""
-    return f"{kind}_{int(time.time() * 16) & 0xFFFFFFFF:08x}{os.urandom(8).hex()}"
+    return f"{kind}_{((int(time.time() * 16) & 0xFFFFFFFF).to_bytes(4) + os.urandom(8)).hex()}"

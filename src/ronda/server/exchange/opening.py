@@ -29,7 +29,7 @@ from ronda.host.sessions import Visit
 from ronda.server.config import ServerConfig
 from ronda.server.detached.stored_answers import about_siblings
 from ronda.server.exchange.relay import Next
-from ronda.server.resources.file_addresses import files_in
+from ronda.server.resources.file_addresses import has_files
 from ronda.server.resources.models import Target, TargetOpening, not_redeclared
 from ronda.server.resources.toolbox import NONE_NAMED, NamedTools, Offer
 from ronda.server.runs import new_id
@@ -97,12 +97,12 @@ class Setup(Struct, frozen=True):
 async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Visit | None) -> list[LiveRun]:
     request, target = job.request, job.target
     turns, parent, ids = request.turns, request.parent, request.ids
-    may_have_files = bool(files_in(turns))
+    may_have_files = has_files(turns)
     if may_have_files:
         turns = await _with_inputs(server, target, request, turns, owner)
     if visit is not None or len(turns) != 1 or type(turns[0]) is not UserTurn:  # a lone question has nothing before it
         turns, parent, ids = await _conversation(server, owner, request, turns, visit)
-        may_have_files = bool(files_in(turns))
+        may_have_files = has_files(turns)
     # Nearly all requests say no more than whom they ask what, and get the same.
     is_usual = request.is_usual and target is server.models.default and not may_have_files
     is_usual = is_usual and (len(turns) == 1 or not whole_results(turns))
@@ -260,7 +260,7 @@ async def _with_inputs(
     server: Server, target: Target, request: DoorRequest, turns: tuple[Turn, ...], owner: str
 ) -> tuple[Turn, ...]:
     """With what the model is sent, or told, in the place of each file that the request brings."""
-    if not files_in(turns):
+    if not has_files(turns):
         return turns
     from ronda.server.resources.input_files import InputFiles
     from ronda.server.resources.supplies import asks_for_code
@@ -316,7 +316,7 @@ async def open_for(
         offer = _with_named(offer, named)
     may_have_files = may_have_files or target.opener is not None  # which may bring some
     is_supplied = request.container is not ANY_CONTAINER or bool(request.outputs)
-    if is_supplied or server.code is not None or (may_have_files and files_in(opened.turns)):  # most bring nothing
+    if is_supplied or server.code is not None or (may_have_files and has_files(opened.turns)):  # most bring nothing
         from ronda.server.resources.supplies import supply
 
         opened, offer = await supply(server, owner, target, request, opened, offer, rounds)

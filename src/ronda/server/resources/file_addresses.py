@@ -24,6 +24,15 @@ def files_in(turns: Sequence[Turn]) -> list[File]:
     return [part for turn in turns if type(turn) is UserTurn for part in turn.parts if type(part) is File]
 
 
+def has_files(turns: Sequence[Turn]) -> bool:
+    for turn in turns:
+        if type(turn) is UserTurn:
+            for part in turn.parts:
+                if type(part) is File:
+                    return True
+    return False
+
+
 def named_files(turns: Sequence[Turn]) -> list[File]:
     return [part for turn in turns if type(turn) is UserTurn for part in turn.parts if _is_named(part)]
 

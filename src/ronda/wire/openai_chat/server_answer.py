@@ -84,7 +84,7 @@ class ChatOptions(AnswerOptions, frozen=True, kw_only=True, omit_defaults=True):
 class ChatAnswer:
     """The answer to one request: one choice per run. `feed` gives the bytes of a stream, `body` the plain answer."""
 
-    __slots__ = ("_choices", "_errors", "_going_on", "_head", "_open", "_options", "_start")
+    __slots__ = ("_choices", "_errors", "_going_on", "_head", "_open", "_options", "_showings", "_start")
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self._start: RunStarted = runs[0].start
@@ -93,9 +93,11 @@ class ChatAnswer:
         prefix = "" if self._options.for_mistral else "call_"
         whole_calls = self._options.whole_calls
         self._choices: list[Choice] = []
+        self._showings: list[Showing] = []  # one of each choice
         for index, run in enumerate(runs):
             showing = Showing(run, choice=index, whole_calls=whole_calls, id_prefix=prefix)
             self._choices.append(Choice(index, run, showing))
+            self._showings.append(showing)
         self._open = len(runs)
         self._errors: list[dict[str, str | None]] = []  # why choices failed
         self._head = b""  # of every chunk; written with the first
@@ -379,8 +381,7 @@ class ChatAnswer:
         return used
 
     def _extensions(self, *, with_records: bool) -> dict[str, Any]:
-        choices = [choice.showing for choice in self._choices]
-        more = extensions(self._start.session, choices, self._options.warnings, with_records=with_records)
+        more = extensions(self._start.session, self._showings, self._options.warnings, with_records=with_records)
         return {"status": REQUIRES_ACTION, **more} if "approvals" in more else more
 
 
