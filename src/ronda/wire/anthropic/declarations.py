@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
@@ -21,7 +20,7 @@ from ronda.wire.anthropic.client_tools import CLIENT_TOOLS
 from ronda.wire.anthropic.mcp_servers import Toolset
 from ronda.wire.capabilities import SHELL, Need, hosted_by
 from ronda.wire.fields import MAX_TOOLS, bad, check_count, decode_field, must_be_schema
-from ronda.wire.json import UNREADABLE
+from ronda.wire.json import decode_or
 from ronda.wire.mcp_servers import check_label
 from ronda.wire.web_search import SearchOptions, WebTools, read_search_options
 
@@ -76,9 +75,6 @@ class _PlainTool(Struct, frozen=True, forbid_unknown_fields=True):
     description: str = ""
 
 
-_decode_plain = msgspec.json.Decoder(_PlainTool).decode
-
-
 class DeclaredTools(Struct, frozen=True):
     """`elsewhere` is what an upstream of another dialect makes impossible: the field and why."""
 
@@ -103,7 +99,8 @@ def read_tools(raws: list[Raw]) -> DeclaredTools:
         if tool.type in (None, "custom") and (tool.input_schema != NULL or tool.name not in HOSTED):
             spec = _caller_s(tool, raw, path)
             tools.append(spec)
-            elsewhere += _elsewhere(tool, path)
+            only_direct = tool.allowed_callers in (None, ["direct"])
+            elsewhere += _elsewhere(path, input_examples=bool(tool.input_examples), allowed_callers=not only_direct)
         elif (client_tool := CLIENT_TOOLS.get(_kind(tool.type or ""))) is not None:
             spec = client_tool.spec(_name_of(tool, path), raw)
             tools.append(spec)
@@ -115,7 +112,9 @@ def read_tools(raws: list[Raw]) -> DeclaredTools:
         else:
             spec = ToolSpec(_name_of(tool, path), kind="caller", native=raw.copy(), native_api=API)
             needs.append(_need(tool, spec.name, raw, path))
-            elsewhere += _hosted_elsewhere(tool, path)
+            is_narrowed = any(source.type != "all" for source in (tool.url_sources or {}).values())
+            never_direct = "direct" not in (tool.allowed_callers or ["direct"])
+            elsewhere += _elsewhere(path, allowed_callers=never_direct, url_sources=is_narrowed)
         if spec.name in seen:
             raise BadRequest(f"'{path}': a tool named '{spec.name}' is declared twice", param=path)
         seen.add(spec.name)
@@ -126,16 +125,15 @@ def read_tools(raws: list[Raw]) -> DeclaredTools:
 def _caller_s(tool: _Tool, raw: Raw, path: str) -> ToolSpec:
     if tool.name is None:
         raise bad(f"{path}.name", "is missing")
-    if not _NAME.fullmatch(tool.name):
-        raise bad(f"{path}.name", f"is {tool.name[:80]!r}; it must be 1 to 128 letters, digits, '_', '-' or '.'")
+    name = _checked_name(tool.name, path)
     if tool.input_schema == NULL:
         raise bad(f"{path}.input_schema", "is missing")
     schema = must_be_schema(tool.input_schema, f"{path}.input_schema")
     if schema.get("type", "object") != "object":
         raise bad(f"{path}.input_schema.type", 'must be "object": arguments are one')
-    native = NULL if _is_plain(raw) else raw.copy()
+    native = raw.copy() if decode_or(None, _PlainTool, raw) is None else NULL
     return ToolSpec(
-        name=tool.name,
+        name=name,
         description=tool.description or "",
         parameters=tool.input_schema.copy(),
         strict=tool.strict,
@@ -147,33 +145,8 @@ def _caller_s(tool: _Tool, raw: Raw, path: str) -> ToolSpec:
     )
 
 
-def _is_plain(raw: Raw) -> bool:
-    try:
-        _decode_plain(raw)
-    except UNREADABLE:
-        return False
-    return True
-
-
-def _elsewhere(tool: _Tool, path: str) -> list[tuple[str, str]]:
-    wishes = {
-        "input_examples": bool(tool.input_examples),
-        "allowed_callers": tool.allowed_callers not in (None, ["direct"]),
-    }
-    return [
-        (f"{path}.{name}", TOOL_FIELDS[name].partition("refused: ")[2])
-        for name, is_wished in wishes.items()
-        if is_wished
-    ]
-
-
-def _hosted_elsewhere(tool: _Tool, path: str) -> list[tuple[str, str]]:
-    """Of a tool that runs here in the place of Anthropic's: what narrows it in a way that cannot be kept to."""
-    sources = tool.url_sources or {}
-    wishes = {
-        "allowed_callers": bool(tool.allowed_callers) and "direct" not in (tool.allowed_callers or ()),
-        "url_sources": any(source.type != "all" for source in sources.values()),
-    }
+def _elsewhere(path: str, **wishes: bool) -> list[tuple[str, str]]:
+    """Those of a declaration's wishes that only Anthropic's API can keep to."""
     return [
         (f"{path}.{name}", TOOL_FIELDS[name].partition("refused: ")[2])
         for name, is_wished in wishes.items()
@@ -185,7 +158,10 @@ _IDLE: Final = frozenset({"type", "name", "cache_control"})
 
 
 def _name_of(tool: _Tool, path: str) -> str:
-    name = tool.name or _kind(tool.type or "")
+    return _checked_name(tool.name or _kind(tool.type or ""), path)
+
+
+def _checked_name(name: str, path: str) -> str:
     if not _NAME.fullmatch(name):
         raise bad(f"{path}.name", f"is {name[:80]!r}; it must be 1 to 128 letters, digits, '_', '-' or '.'")
     return name

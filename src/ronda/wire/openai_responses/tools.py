@@ -29,6 +29,7 @@ from ronda.wire.functions import (
     must_be_name,
     spec_of,
 )
+from ronda.wire.json import present
 from ronda.wire.mcp_servers import EVERY, NO_TOOL, NamedServer, ToolFilter, check_headers, check_label
 from ronda.wire.openai_responses import API, client_calls
 from ronda.wire.supplies import ANY_CONTAINER, ContainerWish, read_place
@@ -196,17 +197,16 @@ def _server(raw: Raw, path: str) -> tuple[NamedServer, Raw]:
         never_asks=never,
         deferred=EVERY if mcp.defer_loading else NO_TOOL,
     )
-    echo = {
-        "type": "mcp",
-        "server_label": label,
-        "server_url": None if mcp.server_url is None else mcp.server_url.partition("?")[0].partition("#")[0],
-        "connector_id": mcp.connector_id,
-        "server_description": mcp.server_description,
-        "allowed_tools": allowed,
-        "require_approval": approval,
-        "headers": None,
-    }
-    return server, Raw(msgspec.json.encode({name: value for name, value in echo.items() if value is not None}))
+    echo = present(
+        type="mcp",
+        server_label=label,
+        server_url=None if mcp.server_url is None else mcp.server_url.partition("?")[0].partition("#")[0],
+        connector_id=mcp.connector_id,
+        server_description=mcp.server_description,
+        allowed_tools=allowed,
+        require_approval=approval,
+    )
+    return server, Raw(msgspec.json.encode(echo))
 
 
 def _filter(filter: _Filter | None, otherwise: ToolFilter) -> ToolFilter:
