@@ -22,8 +22,6 @@ import msgspec
 from aiohttp import web
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.client import Client
-from mcp.client.sse import sse_client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -35,8 +33,10 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, ValidationError
 
 from ronda.errors import ToolFailed
-from ronda.tools.mcp.config import McpServer, Sse, way_in
-from ronda.tools.mcp.http import http_client
+from ronda.tools.mcp.config import McpServer, way_in
+from ronda.tools.mcp.connection import error_words
+from ronda.tools.mcp.process import Complaints
+from ronda.tools.mcp.transports import open_streams
 
 EARLY: Final = 30.0  # seconds before its end a token is renewed
 PERSON_SECONDS: Final = 600.0
@@ -160,31 +160,13 @@ def _shower(person: Person) -> Any:
 
 
 async def _first_call(server: McpServer, auth: httpx2.Auth) -> int:
-    source = server.source
-    headers = dict(getattr(source, "headers", {}))
-
-    def new_client(
-        headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = auth
-    ) -> httpx2.AsyncClient:
-        return http_client(headers or {}, auth, PERSON_SECONDS)
-
     try:
-        if isinstance(source, Sse):
-            streams = sse_client(source.url, headers=headers, httpx_client_factory=new_client)
-            async with Client(streams) as client:
-                return len((await client.list_tools()).tools)
-        async with (
-            new_client(headers) as http,
-            Client(streamable_http_client(_url(server), http_client=http)) as client,
-        ):
+        async with Client(open_streams(server, Complaints(), lambda: None, auth)) as client:
             return len((await client.list_tools()).tools)
     except TimeoutError:
         raise
     except Exception as error:  # whatever the SDK, the server or its authorization service says
-        inner: BaseException = error
-        while isinstance(inner, BaseExceptionGroup):
-            inner = inner.exceptions[0]
-        raise ToolFailed(str(inner) or type(inner).__name__) from error
+        raise ToolFailed(error_words(error)) from error
 
 
 class Callback:

@@ -23,17 +23,19 @@ from ronda.tools.mcp.websocket import websocket_streams
 
 @asynccontextmanager
 async def open_streams(
-    server: McpServer, complaints: Complaints, ended: Callable[[], None]
+    server: McpServer, complaints: Complaints, ended: Callable[[], None], auth: httpx2.Auth | None = None
 ) -> AsyncGenerator[TransportStreams, None]:
-    """`ended` is called when the server's side is over, whether or not anybody waits for an answer."""
+    """`ended` is called when the server's side is over, whether or not anybody waits for an answer.
+
+    `auth` proves who calls, instead of what the server's settings say."""
     if not isinstance(server.source, Process):
         await asyncio.to_thread(tls_context)
-    async with _streams(server, complaints, ended) as (received, leaving):
+    async with _streams(server, complaints, ended, auth or _auth(server)) as (received, leaving):
         yield WatchedReads(received, ended), WatchedWrites(leaving)
 
 
 def _streams(
-    server: McpServer, complaints: Complaints, ended: Callable[[], None]
+    server: McpServer, complaints: Complaints, ended: Callable[[], None], auth: httpx2.Auth | None
 ) -> AbstractAsyncContextManager[TransportStreams]:
     source = server.source
     match source:
@@ -44,9 +46,9 @@ def _streams(
 
             return sandboxed_streams(source, complaints)
         case Http():
-            return _http(source.url, server)
+            return _http(source.url, server, auth)
         case Sse():
-            return _sse(source, server, ended)
+            return _sse(source, server, ended, auth)
         case WebSocket():
             assert not server.public_only  # no request can name one
             return _websocket(source, server)
@@ -55,21 +57,23 @@ def _streams(
 
 
 @asynccontextmanager
-async def _http(url: str, server: McpServer) -> AsyncGenerator[TransportStreams, None]:
+async def _http(url: str, server: McpServer, auth: httpx2.Auth | None) -> AsyncGenerator[TransportStreams, None]:
     async with (
-        http_client(_headers(server), _auth(server), server.call_seconds + 60, guard=_guard(server)) as client,
+        http_client(_headers(server), auth, server.call_seconds + 60, guard=_guard(server)) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
     ):
         yield streams
 
 
 @asynccontextmanager
-async def _sse(source: Sse, server: McpServer, ended: Callable[[], None]) -> AsyncGenerator[TransportStreams, None]:
+async def _sse(
+    source: Sse, server: McpServer, ended: Callable[[], None], own_auth: httpx2.Auth | None
+) -> AsyncGenerator[TransportStreams, None]:
     def client(
         headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
     ) -> httpx2.AsyncClient:
         # The one stream may be silent for long. A message that is refused is no news to the SDK: whoever waits would wait on.
-        return http_client(headers or {}, _auth(server), 3600.0, ended, _guard(server))
+        return http_client(headers or {}, own_auth, 3600.0, ended, _guard(server))
 
     async with sse_client(source.url, headers=_headers(server), httpx_client_factory=client) as streams:
         yield streams
