@@ -177,7 +177,7 @@ def test_a_cassette_is_played_and_branches_off(tmp_path: Path) -> None:
 # ---- other processes -------------------------------------------------------------------------------------------------
 
 _FIRST = """
-import asyncio, os, sys
+import os, sys
 from ronda import Agent, run_agent
 from ronda.core.plan import PermissionRule
 from ronda.journal.sqlite import SqliteJournal
@@ -188,8 +188,6 @@ from ronda.testing import calls, says
 journal = SqliteJournal(sys.argv[1]) if len(sys.argv) > 1 else None
 agent = Agent(ReadsOn(calls("report"), calls(READ), says("done")), tools=[report])
 result = run_agent(agent, "go", journal=journal, permissions=[PermissionRule("ask", tool=READ)])
-if journal is not None:
-    asyncio.run(journal.close())  # no open database goes through a fork
 if (child := os.fork()) == 0:
     sys.exit()  # with all that a process does at its end
 os.waitpid(child, 0)

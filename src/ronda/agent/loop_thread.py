@@ -22,6 +22,9 @@ class LoopThread:
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         """Waits for it; whoever is interrupted while it waits ends it."""
+        if not self._thread.is_alive():
+            call.close()
+            raise RuntimeError("this was closed, or made before this process was forked; make one in the child")
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
             return future.result()

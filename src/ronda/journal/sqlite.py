@@ -33,6 +33,7 @@ from ronda.journal.sqlite_tables import MIGRATIONS
 from ronda.journal.sqlite_upkeep import Upkeep
 from ronda.journal.sqlite_writer import RowWriter
 from ronda.store import StoreError
+from ronda.store.fork import GATE
 from ronda.store.presence import Presence
 from ronda.store.sqlite import MEMORY, explain, is_busy, open_database, transaction
 from ronda.store.wal_sync import WalSync
@@ -78,9 +79,10 @@ class SqliteJournal(BufferedJournal):
         self._presence = None if path == MEMORY else self._announce()
         self._writer = 0 if self._presence is None else self._presence.id
         self._sync = WalSync(path) if synchronous == "FULL" and path != MEMORY else None
-        self._db.execute(f"PRAGMA busy_timeout = {WAIT_LOCKED * 1000:.0f}")
-        self._execute = self._db.cursor().execute
-        self._rows = RowWriter(self._db, path, self._writer)
+        with GATE:
+            self._db.execute(f"PRAGMA busy_timeout = {WAIT_LOCKED * 1000:.0f}")
+            self._execute = self._db.cursor().execute
+            self._rows = RowWriter(self._db, path, self._writer)
         self._upkeep = Upkeep(
             self._db,
             path,
@@ -129,7 +131,9 @@ class SqliteJournal(BufferedJournal):
 
     async def _find_long(self, run: str) -> FoundRun | None:
         """A run that takes long to read, read by a thread; None for another."""
-        return await self._upkeep.aside(partial(self._find, run)) if is_long(self._db, run) else None
+        with GATE:
+            takes_long = is_long(self._db, run)
+        return await self._upkeep.aside(partial(self._find, run)) if takes_long else None
 
     def _find(self, run: str, db: sqlite3.Connection) -> FoundRun | None:
         with transaction(db, "DEFERRED"):
@@ -142,11 +146,12 @@ class SqliteJournal(BufferedJournal):
     async def extent(self, run: str) -> tuple[int, int]:
         await self._commits.flush()
         try:
-            row = self._execute(
-                """SELECT coalesce((SELECT max(number) FROM event WHERE run = id), -1) + 1,
+            with GATE:
+                row = self._execute(
+                    """SELECT coalesce((SELECT max(number) FROM event WHERE run = id), -1) + 1,
                     coalesce((SELECT max(rowid) FROM preview WHERE run = id), 0) FROM run WHERE name = ?""",
-                (run,),
-            ).fetchone()
+                    (run,),
+                ).fetchone()
         except sqlite3.Error as error:
             raise explain(self._path, error) from error
         except UnicodeError:  # no text, so nobody can have kept it
@@ -167,7 +172,8 @@ class SqliteJournal(BufferedJournal):
     async def driver_of(self, run: str) -> str | None:
         """The process that drives a run, if it is another one, and alive."""
         try:
-            row = self._execute("SELECT writer FROM run WHERE name = ? AND ended IS NULL", (run,)).fetchone()
+            with GATE:
+                row = self._execute("SELECT writer FROM run WHERE name = ? AND ended IS NULL", (run,)).fetchone()
         except sqlite3.Error as error:
             raise explain(self._path, error) from error
         except UnicodeError:  # no text, so nobody can have kept it
@@ -206,7 +212,8 @@ class SqliteJournal(BufferedJournal):
             await asyncio.sleep(0)
         question = "SELECT run.name FROM call JOIN run ON run.id = call.run WHERE call.owner = ? AND call.id = ?"
         try:
-            row = self._execute(question, (owner, call_id)).fetchone()
+            with GATE:
+                row = self._execute(question, (owner, call_id)).fetchone()
         except sqlite3.Error as error:
             raise explain(self._path, error) from error
         except UnicodeError:  # no text, so nobody can have kept it

@@ -27,6 +27,7 @@ from ronda.journal.previews import write_previews
 from ronda.journal.sqlite_upkeep import Upkeep
 from ronda.journal.sqlite_writer import LARGE_VALUE, RowWriter
 from ronda.store import StoreError
+from ronda.store.fork import GATE
 from ronda.store.sqlite import FILE_MOVED, MEMORY, explain, is_busy
 
 PERIOD = 0.01  # seconds; events that no barrier waits for are written when the second of them is over
@@ -163,7 +164,8 @@ class Commits:
     def _try_to_write(self, portions: list[Portion]) -> Exception | None:
         """What went wrong with all of them, if anything did; what is wrong with one of them alone is in it."""
         try:
-            self._write_all(portions)
+            with GATE:
+                self._write_all(portions)
         except Exception as error:
             return error
         return None

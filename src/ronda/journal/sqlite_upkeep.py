@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from ronda.journal.sqlite_prune import ROOM, prune, prune_previews
 from ronda.store import StoreError
+from ronda.store.fork import GATE
 from ronda.store.sqlite import MEMORY, checkpoint, connect, explain
 
 CHECKPOINT_AFTER = 8 << 20  # bytes, roughly
@@ -108,10 +109,11 @@ class Upkeep:
         return job(self._db) if self._path == MEMORY else await asyncio.to_thread(self._on_own_connection, job)
 
     def _on_own_connection(self, job: Callable[[sqlite3.Connection], _T]) -> _T:
-        db = connect(self._path)
-        try:
-            return job(db)
-        except sqlite3.Error as error:
-            raise explain(self._path, error) from error
-        finally:
-            db.close()
+        with GATE:
+            db = connect(self._path)
+            try:
+                return job(db)
+            except sqlite3.Error as error:
+                raise explain(self._path, error) from error
+            finally:
+                db.close()

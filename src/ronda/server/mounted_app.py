@@ -36,6 +36,7 @@ from ronda.server.http.failure import error_answer
 from ronda.server.resources.code_tools import code_opener
 from ronda.server.resources.mcp_settings import read_servers
 from ronda.server.storage import join_replicas, open_blobs, open_catalog, open_journal, open_shared
+from ronda.store.fork import disown_after_fork
 from ronda.tools.function import as_tool
 from ronda.wire.failures import Failure
 
@@ -129,6 +130,11 @@ class MountedApp:
         self._loop: asyncio.AbstractEventLoop | None = None  # that it was started in
         self._keeper: AsyncGenerator[None, None] | None = None  # alive as long as the loop, if nobody else ends us
         self._is_closed = False
+        disown_after_fork(self)
+
+    def disown(self) -> None:
+        """A child opens everything again, when it starts."""
+        self._is_closed, self._loop, self._keeper = True, None, None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ronda.store import StoreError
+from ronda.store.fork import disown_after_fork
 
 if sys.platform != "win32":
     import fcntl
@@ -57,6 +58,13 @@ class FileClaims:
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
         self._claims: dict[tuple[str, str], int] = {}
+        disown_after_fork(self)
+
+    def disown(self) -> None:
+        """The locks are the parent's, and must not outlast it."""
+        for file in self._claims.values():
+            os.close(file)
+        self._claims = {}
 
     async def claim(self, owner: str, name: str) -> bool:
         if (owner, name) in self._claims:

@@ -42,10 +42,11 @@ class MemoryCatalog(Catalog):
         """What is in it stays for as long as the catalog itself: whoever closes it may look at it, or open it again."""
 
     def _do(self, job: Callable[[Sql], _T]) -> _T:
+        from ronda.store.fork import GATE
         from ronda.store.sqlite import MEMORY
         from ronda.store.sqlite_catalog import do_job, open_tables
 
-        with self._lock:
+        with GATE, self._lock:  # in this order: in a child of this process it is free
             if self._db is None:
                 self._db = open_tables(MEMORY)
                 weakref.finalize(self, self._db.close)

@@ -15,6 +15,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from ronda.store.fork import disown_after_fork
+
 if sys.platform == "win32":
     _ALONE = _SHARED = 0
 else:
@@ -30,10 +32,12 @@ class Presence:
         self.id = secrets.randbits(48)
         self._path = path
         self._clear_away_the_dead()
-        self._file = os.open(self._file_of(self.id), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-        os.write(self._file, f"{os.getpid()}\n".encode())  # for people
-        if not _try_lock(self._file, _ALONE):
+        file = os.open(self._file_of(self.id), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        self._file: int | None = file
+        os.write(file, f"{os.getpid()}\n".encode())  # for people
+        if not _try_lock(file, _ALONE):
             raise OSError(errno.ENOLCK, "this file system has no locks")
+        disown_after_fork(self)
 
     def is_there(self, id: int) -> bool:
         if id == self.id:
@@ -49,8 +53,17 @@ class Presence:
         finally:
             os.close(file)
 
+    def disown(self) -> None:
+        """The lock is the parent's, and must not outlast it."""
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
     def leave(self) -> None:
+        if self._file is None:
+            return
         os.close(self._file)
+        self._file = None
         with suppress(FileNotFoundError):  # somebody may have cleared it away already
             os.unlink(self._file_of(self.id))
 

@@ -6,7 +6,7 @@
 it, never change what is there. `kind` marks the file, so that one store's file is not taken for another's.
 
 Connections are in autocommit mode: whoever writes opens a `transaction`. They may change threads, but are for one at a
-time. Nothing here knows what the tables are for.
+time. In the child of a process that forks they refuse everything: see `fork`. Nothing here knows what the tables are for.
 """
 
 from __future__ import annotations
@@ -15,16 +15,32 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ronda.store import StoreError
+from ronda.store.fork import GATE, disown_after_fork, keep_for_ever
 
 Migrations: TypeAlias = Sequence[Sequence[str]]
 
 MEMORY = ":memory:"
 FILE_MOVED = "the file was moved or deleted while it was open; put it back, or start the server again"
+
+
+class Connection(sqlite3.Connection):
+    is_inherited = False
+
+    def close(self) -> None:
+        if not self.is_inherited:
+            with GATE:
+                super().close()
+
+    def disown(self) -> None:
+        self.is_inherited = True
+        with suppress(sqlite3.ProgrammingError):  # it is closed
+            self.set_authorizer(lambda *_: sqlite3.SQLITE_DENY)
+        keep_for_ever(self)  # nor is it closed when the child's memory is tidied up
 
 
 def open_database(path: str, migrations: Migrations, *, kind: str, timeout: float = 5.0) -> sqlite3.Connection:
@@ -33,8 +49,9 @@ def open_database(path: str, migrations: Migrations, *, kind: str, timeout: floa
         _make_private(path)
     db = connect(path, timeout=timeout)
     try:
-        _settle_in(db, path, kind)
-        _migrate(db, path, migrations)
+        with GATE:
+            _settle_in(db, path, kind)
+            _migrate(db, path, migrations)
     except sqlite3.Error as error:
         db.close()
         raise explain(path, error) from error
@@ -44,32 +61,40 @@ def open_database(path: str, migrations: Migrations, *, kind: str, timeout: floa
     return db
 
 
-def connect(path: str, *, timeout: float = 5.0) -> sqlite3.Connection:
+def connect(path: str, *, timeout: float = 5.0) -> Connection:
     """One more connection to a database that is already in order, e.g. for a thread."""
-    try:
-        db = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
-    except sqlite3.Error as error:
-        raise explain(path, error) from error
-    try:
-        # NORMAL: a commit is safe from kill -9 at once, and from a power cut once the WAL is synced.
-        db.execute("PRAGMA synchronous = NORMAL")
-        db.execute("PRAGMA wal_autocheckpoint = 0")  # a checkpoint syncs the disk: left to a thread, see `checkpoint`
-    except sqlite3.Error as error:  # the first to look into the file, so the first to see that it is none
-        db.close()
-        raise explain(path, error) from error
-    return db
+    with GATE:
+        try:
+            db = sqlite3.connect(
+                path, timeout=timeout, isolation_level=None, check_same_thread=False, factory=Connection
+            )
+        except sqlite3.Error as error:
+            raise explain(path, error) from error
+        if path != MEMORY:  # of what is in memory a child has a copy of its own
+            disown_after_fork(db)
+        try:
+            # NORMAL: a commit is safe from kill -9 at once, and from a power cut once the WAL is synced.
+            db.execute("PRAGMA synchronous = NORMAL")
+            db.execute(
+                "PRAGMA wal_autocheckpoint = 0"
+            )  # a checkpoint syncs the disk: left to a thread, see `checkpoint`
+        except sqlite3.Error as error:  # the first to look into the file, so the first to see that it is none
+            db.close()
+            raise explain(path, error) from error
+        return db
 
 
 @contextmanager
 def transaction(db: sqlite3.Connection, kind: Literal["DEFERRED", "IMMEDIATE"]) -> Iterator[None]:
     """DEFERRED: one snapshot for several reads. IMMEDIATE: nobody else writes meanwhile."""
-    db.execute(f"BEGIN {kind}")
-    try:
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        db.rollback()
-        raise
+    with GATE:
+        db.execute(f"BEGIN {kind}")
+        try:
+            yield
+            db.execute("COMMIT")
+        except BaseException:
+            db.rollback()
+            raise
 
 
 def checkpoint(db: sqlite3.Connection, path: str, *, shrink_above: int = 64 << 20) -> None:
@@ -105,6 +130,7 @@ _WAYS_OUT = {
     sqlite3.SQLITE_READONLY: "make the file and its folder writable for this user",
     sqlite3.SQLITE_CANTOPEN: "the folder must be there and writable, and the path a file",
     sqlite3.SQLITE_PERM: "make the file and its folder writable for this user",
+    sqlite3.SQLITE_AUTH: "it was opened before this process was forked; open it in the child",
     sqlite3.SQLITE_NOTADB: "move that file away, or choose another path",
     sqlite3.SQLITE_CORRUPT: "the file is damaged; move it away, and try `sqlite3 FILE .recover` to save what is in it",
 }

@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeVar
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 from ronda.store.claims import FileClaims
+from ronda.store.fork import GATE, disown_after_fork
 from ronda.store.sql import Duplicate, Sql
 from ronda.store.sqlite import explain, open_database, transaction
 from ronda.store.tables import AGENTS, APPROVALS, CONTAINERS, FILES, KEYS, QUEUE, SESSIONS, SKILLS, SQLITE, write_tables
@@ -34,6 +35,12 @@ class SqliteCatalog(Catalog):
         self._db: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(1, "ronda-catalog")  # which begins with the first thing to do
         self.claims: FileClaims = FileClaims(f"{path}-claims")
+        disown_after_fork(self)
+
+    def disown(self) -> None:
+        """A child opens the file again, when it needs it."""
+        self._db = None
+        self._thread = ThreadPoolExecutor(1, "ronda-catalog")
 
     @property
     def is_there(self) -> bool:
@@ -71,14 +78,15 @@ class SqliteCatalog(Catalog):
 
 
 def open_tables(path: str, timeout: float = 5.0) -> sqlite3.Connection:
-    db = open_database(path, _MIGRATIONS, kind="ronda catalog", timeout=timeout)
-    try:
-        db.execute("PRAGMA foreign_keys = ON")
-        db.execute("PRAGMA wal_autocheckpoint = 1000")
-    except sqlite3.Error as error:
-        db.close()
-        raise explain(path, error) from error
-    return db
+    with GATE:
+        db = open_database(path, _MIGRATIONS, kind="ronda catalog", timeout=timeout)
+        try:
+            db.execute("PRAGMA foreign_keys = ON")
+            db.execute("PRAGMA wal_autocheckpoint = 1000")
+        except sqlite3.Error as error:
+            db.close()
+            raise explain(path, error) from error
+        return db
 
 
 def do_job(db: sqlite3.Connection, path: str, job: Callable[[Sql], _T], kind: Literal["DEFERRED", "IMMEDIATE"]) -> _T:
