@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 from msgspec import Raw
 
 from ronda.core.parts import NULL
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import decode_or, encode
 
 
 def join_logprobs(pieces: Sequence[Raw]) -> Raw:
@@ -17,10 +16,8 @@ def join_logprobs(pieces: Sequence[Raw]) -> Raw:
         return NULL
     joined: dict[str, list[Raw] | None] = {}
     for piece in pieces:
-        try:
-            lists = msgspec.json.decode(piece, type=dict[str, list[Raw] | None])
-        except UNREADABLE:
-            continue  # some server's own shape, which nobody knows how to join; not worth an answer
+        # Some server's own shape is nothing that anybody knows how to join; not worth an answer.
+        lists: dict[str, list[Raw] | None] = decode_or({}, dict[str, list[Raw] | None], piece)
         for name, values in lists.items():
             if values is None:
                 joined.setdefault(name, None)

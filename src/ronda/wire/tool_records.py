@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.events import RunStarted
@@ -14,7 +13,7 @@ from ronda.core.plan import ToolSpec
 from ronda.wire.approvals import write_tool
 from ronda.wire.citations import Source, sources_of
 from ronda.wire.file_kinds import format_of
-from ronda.wire.json import UNREADABLE, as_json, encode
+from ronda.wire.json import as_json, decode_or, encode
 from ronda.wire.made_files import file_object, placeholder_id
 from ronda.wire.preview import ArgumentPatches, write_patches
 from ronda.wire.supplies import supplies_of
@@ -251,8 +250,5 @@ def _base64(attachment: object) -> str | None:
 
 
 def _object(details: Raw | None) -> dict[str, Any] | None:
-    """Its members, each as it was written."""
-    try:
-        return None if details is None else msgspec.json.decode(details, type=dict[str, Any])
-    except UNREADABLE:  # an old journal, or one of another program: no object
-        return None
+    """None for those of an old journal, or of another program, that are no object."""
+    return None if details is None else decode_or(None, dict[str, Any], details)

@@ -20,7 +20,7 @@ from ronda.core.arguments import recover
 from ronda.core.live_calls import Piece
 from ronda.core.parts import NULL, AssistantTurn, Reasoning, Text, ToolCall
 from ronda.wire.anthropic.search_blocks import citations_of
-from ronda.wire.anthropic.turns import INVALID_JSON, is_ours, own_message
+from ronda.wire.anthropic.turns import INVALID_JSON, is_ours, object_of, own_message
 from ronda.wire.citations import CitedText, Source, cited_stretches
 from ronda.wire.json import UNREADABLE, decode_members, decode_text, encode, in_one_line, to_raws
 
@@ -154,7 +154,7 @@ class PartialBlock:
 
     @property
     def is_whole(self) -> bool:
-        return self.kind != "tool_use" or _object(self.text) is not None
+        return self.kind != "tool_use" or object_of(self.text) is not None
 
     @property
     def start(self) -> bytes:
@@ -188,19 +188,11 @@ class PartialBlock:
         return self.kind == part.kind and self.id == part.id and part.text.startswith(self.text)
 
 
-def _object(arguments: str) -> Raw | None:
-    try:
-        decode_members(arguments)
-    except UNREADABLE:
-        return None
-    return Raw(arguments.encode())
-
-
 def input_of(arguments: str) -> Raw | dict[str, str]:
     """A call's input is an object here, whatever the model wrote."""
     if not arguments.strip():
         return {}
-    if (input := _object(arguments)) is not None:
+    if (input := object_of(arguments)) is not None:
         return input
     recovered = recover(arguments)
     return Raw(recovered.text.encode()) if recovered is not None else {INVALID_JSON: arguments}
@@ -298,7 +290,7 @@ class Content:
 
     def add(self, part: Part) -> None:
         """A whole block."""
-        if part.kind == "tool_use" and part.text.strip() and _object(part.text) is None:
+        if part.kind == "tool_use" and part.text.strip() and object_of(part.text) is None:
             part = replace(part, text=encode(input_of(part.text)).decode())
         self._complete(self._begin(part), part)
 

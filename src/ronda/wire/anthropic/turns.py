@@ -147,10 +147,15 @@ def write_result(result: ToolResult, id: str, changes: Changes = NOBODY) -> dict
 def _input(arguments: str) -> Raw | dict[str, Any]:
     if not arguments.strip():
         return {}
+    return object_of(arguments) or {INVALID_JSON: arguments}
+
+
+def object_of(arguments: str) -> Raw | None:
+    """What a model wrote for a call, if it is an object."""
     try:
         decode_members(arguments)
     except UNREADABLE:
-        return {INVALID_JSON: arguments}
+        return None
     return Raw(arguments.encode())
 
 

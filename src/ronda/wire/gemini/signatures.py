@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ronda.core.parts import AssistantTurn, Native
 from ronda.wire.gemini import API
-from ronda.wire.json import UNREADABLE
+from ronda.wire.json import decode_or
 from ronda.wire.openai_chat import API as CHAT
 
 
@@ -53,7 +53,6 @@ class _ChatMessage(Struct, frozen=True):
 
 
 _decode_parts = msgspec.json.Decoder(list[_NativePart]).decode
-_decode_message = msgspec.json.Decoder(_ChatMessage).decode
 
 
 def for_chat(turn: AssistantTurn) -> dict[str, dict[str, Any]]:
@@ -75,10 +74,7 @@ def from_chat(native: Native | None, calls: int, model: str) -> list[str | None]
     none: list[str | None] = [None] * calls
     if native is None or native.api.partition(":")[0] != CHAT or b"thought_signature" not in bytes(native.payload):
         return none
-    try:
-        message = _decode_message(native.payload)
-    except UNREADABLE:
-        return none
+    message = decode_or(_ChatMessage(), _ChatMessage, native.payload)
     found = [(call.extra_content or _NOTHING).signature_for(model) for call in message.tool_calls or ()]
     if len(found) != calls:
         return none

@@ -13,7 +13,7 @@ from ronda.core.parts import NULL, SystemTurn, Turn
 from ronda.core.plan import ANY_OBJECT, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.errors import BadRequest
-from ronda.wire.json import UNREADABLE, decode_or, encode, present
+from ronda.wire.json import decode_or, encode, present
 from ronda.wire.openai_chat.names import NO_NAMES, is_name, wire_name, wire_names
 from ronda.wire.openai_chat.quirks import ANYONE, Quirks
 from ronda.wire.openai_responses import API
@@ -173,9 +173,8 @@ def _include(model: str, extra: dict[str, Raw], encrypted: bool) -> list[str | R
 
 def _list(extra: dict[str, Raw], name: str) -> list[Raw]:
     """A list among the unknown fields, taken out of them; anything else stays there for the upstream to judge."""
-    try:
-        found = msgspec.json.decode(extra.get(name, b"[]"), type=list[Raw])
-    except UNREADABLE:
+    found: list[Raw] | None = decode_or(None, list[Raw], extra.get(name, b"[]"))
+    if found is None:
         return []
     extra.pop(name, None)
     return found
@@ -183,13 +182,10 @@ def _list(extra: dict[str, Raw], name: str) -> list[Raw]:
 
 def _merge(rest: dict[str, Any], name: str, ours: dict[str, Any], extra: dict[str, Raw]) -> None:
     """An object that holds known and unknown settings. What is said in a field of its own counts."""
-    theirs: dict[str, Any] = {}
-    if name in extra:
-        try:
-            theirs = msgspec.json.decode(extra[name], type=dict[str, Raw])
-        except UNREADABLE:
-            return  # not an object: the upstream will say so
-        del extra[name]
+    theirs: dict[str, Any] | None = decode_or(None, dict[str, Raw], extra.get(name, b"{}"))
+    if theirs is None:
+        return  # not an object: the upstream will say so
+    extra.pop(name, None)
     if theirs or ours:
         rest[name] = {**theirs, **ours}
 

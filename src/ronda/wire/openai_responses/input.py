@@ -303,31 +303,29 @@ class _Turns:
             raise bad(f"{path}.call_id", "is missing")
         if not item.name:
             raise bad(f"{path}.name", "is missing")
-        self._end_results()
-        if item.call_id in self._calls:
-            raise bad(f"{path}.call_id", f"is {item.call_id[:100]!r}, which another call of this turn has already")
         name = f"{item.namespace}.{item.name}" if item.namespace else item.name
         if item.type == "custom_tool_call":
             arguments = encode({"input": item.input or ""}).decode()
             self._says_more = True
         else:
             arguments = text_of(item.arguments)
-        self._parts.append(ToolCall(item.call_id, name, arguments))
-        self._calls.add(item.call_id)
-        self._has_output = True
-        self._natives.append(without_id(raw))
+        self._add_call(ToolCall(item.call_id, name, arguments), without_id(raw), path)
 
     def _waiting(self, kind: Kind, raw: Raw, path: str) -> None:
         id = kind.call_id or kind.id
         if not id:
             raise bad(f"{path}.call_id", "is missing")
+        self._add_call(ToolCall(id, WAITING[kind.type].tool, arguments_of(raw)), raw.copy(), path)
+        self._says_more = True
+
+    def _add_call(self, call: ToolCall, native: Raw, path: str) -> None:
         self._end_results()
-        if id in self._calls:
-            raise bad(f"{path}.call_id", f"is {id[:100]!r}, which another call of this turn has already")
-        self._parts.append(ToolCall(id, WAITING[kind.type].tool, arguments_of(raw)))
-        self._calls.add(id)
-        self._has_output = self._says_more = True
-        self._natives.append(raw.copy())
+        if call.id in self._calls:
+            raise bad(f"{path}.call_id", f"is {call.id[:100]!r}, which another call of this turn has already")
+        self._parts.append(call)
+        self._calls.add(call.id)
+        self._has_output = True
+        self._natives.append(native)
 
     def _answer(self, answer: _Answer, raw: Raw, path: str) -> None:
         """The whole of it for an upstream of this API; for any other what it says."""
