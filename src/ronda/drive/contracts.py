@@ -41,7 +41,7 @@ class Provider(Protocol):
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished: ...
 
 
-def _takes_any(plan: Plan) -> None:
+def takes_any(plan: Plan) -> None:
     return
 
 
@@ -57,7 +57,7 @@ class Capabilities(Struct, frozen=True):
     """What a provider can do beside answering. None: it cannot."""
 
     # Refuses what the provider cannot do, by name and before a run starts: raises BadRequest.
-    check: Callable[[Plan], None] = _takes_any
+    check: Callable[[Plan], None] = takes_any
     # Whether the provider cannot but answer in the form that these options ask for.
     enforces_format: Callable[[Options], bool] = _enforces_none
     # Several answers to one request; they are in the order of those they are shown to.

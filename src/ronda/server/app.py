@@ -22,6 +22,7 @@ from ronda.core.limits import Limits
 from ronda.core.plan import Plan
 from ronda.core.run import Run
 from ronda.drive import Provider, Tool, capabilities_of
+from ronda.drive.contracts import takes_any
 from ronda.errors import RondaError
 from ronda.files.blobs import Blobs, FolderBlobs, MemoryBlobs
 from ronda.files.file_store import FileLimits, FileStore
@@ -286,8 +287,11 @@ class Server:
 
     @property
     def is_steady(self) -> bool:
-        """Whether a request of the usual kind always gets the same tools: none that come and go, and none of somebody's own."""
-        return self.mcp is None and self.code is None and not self.config.agent_tools and self.toolbox.is_steady
+        """Whether a request of the usual kind always gets the same: no tools that come and go, none of somebody's own, and no
+        model that may say no."""
+        if self.mcp is not None or self.code is not None or self.config.agent_tools or not self.toolbox.is_steady:
+            return False
+        return capabilities_of(self.models.default.provider).check is takes_any
 
     def providers_for(self, target: Target, plan: Plan, n: int) -> Sequence[Provider]:
         """One provider per choice. Where each choice is one model call, and the upstream can, one call serves them all."""
