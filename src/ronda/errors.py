@@ -84,9 +84,11 @@ class UpstreamError(RondaError):
         retry_after: float | None = None,
         connection: bool = False,
         too_long: bool = False,
+        code: str = "",
     ) -> None:
         super().__init__(message)
         self.status = status
+        self.code = code  # the upstream's own word for it, if it has one
         self.retryable = retryable
         self.retry_after = retry_after
         self.too_long = too_long  # what was sent is more than the model can take

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Door, Json, Raw, Served, user
+from tests.interaction.doors import Door, Json, Raw, Served, soon, user
 from tests.interaction.every_door import NAMES, ask, tool_of
 from tests.interaction.upstreams import Act, Exchange, Upstream, answers, call, completes, delta, refuses, streams
 
@@ -146,6 +147,43 @@ async def test_400_passes_on_as_400_and_is_not_tried_again(door: Door, stream: b
 @pytest.mark.parametrize("status", [401, 403])
 async def test_our_own_key_being_refused_is_not_the_callers_fault(door: Door, stream: bool, status: int) -> None:
     await check(door, stream, refuses(status, "no such key"), says="no such key", asked=1)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "shown", "answered"),
+    [
+        (400, "content_filter", "content_filter", 400),
+        (404, "model_not_found", "model_not_found", 400),
+        (429, "insufficient_quota", "insufficient_quota", 429),
+        (401, "invalid_api_key", "upstream_error", 502),  # it is the operator's key, not the caller's
+        (400, "Look at https://example.org", "upstream_error", 400),
+    ],
+)
+async def test_a_code_that_programs_compare_passes_on(
+    door: Door, stream: bool, status: int, code: str, shown: str, answered: int
+) -> None:
+    answer = await check(door, stream, refuses(status, "no way", code), status=answered, says="no way", asked=1)
+    assert answer.error["code"] == shown
+
+
+@pytest.mark.parametrize("path", ["responses", "agents/completions", "conversations"])
+@pytest.mark.parametrize("provider", ["openai-chat:m", "openai:m"])
+async def test_it_passes_on_at_every_door_that_has_codes(door: Door, stream: bool, path: str, provider: str) -> None:
+    questions: dict[str, Json] = {
+        "responses": {"input": "go"},
+        "agents/completions": {"agent_id": "default", "messages": [user("go")]},
+        "conversations": {"model": "default", "inputs": "go"},
+    }
+    act = refuses(400, "no way", "content_filter")
+    async with Upstream(act) as upstream, door.serving(upstream.url, model=provider) as served:
+        body = json.dumps({**questions[path], "stream": stream}).encode()
+        headers = {"content-type": "application/json"}
+        async with soon(), served.http.post(f"{served.url}/{path}", data=body, headers=headers) as answer:
+            text = await answer.text()
+
+    assert answer.status == 400
+    found = json.loads(text)
+    assert found.get("error", found)["code"] == "content_filter"
 
 
 async def test_a_client_library_is_told_not_to_repeat_the_request(door: Door, stream: bool) -> None:

@@ -148,9 +148,9 @@ def delta(finish: str | None = None, **said: Any) -> Json:
     return {"id": "up", "object": "chat.completion.chunk", "choices": [choice]}
 
 
-def refuses(status: int, message: str, **headers: str) -> Act:
+def refuses(status: int, message: str, code: str | None = None, **headers: str) -> Act:
     """An error in OpenAI's shape."""
-    body = {"error": {"message": message, "type": "some_error", "param": None, "code": None}}
+    body = {"error": {"message": message, "type": "some_error", "param": None, "code": code}}
 
     async def act(exchange: Exchange) -> None:
         await exchange.answer(json.dumps(body).encode(), status, **headers)

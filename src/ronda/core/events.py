@@ -152,6 +152,7 @@ class ModelFailed(Struct, frozen=True, gc=False, tag="model_failed", omit_defaul
     tries: int = 1
     at: float = 0.0
     too_long: bool = False  # the conversation is more than the model can take
+    code: str = ""  # the upstream's own word for it, if it has one
 
 
 class ToolStarted(Struct, frozen=True, gc=False, tag="tool_started", omit_defaults=True):

@@ -291,7 +291,9 @@ class Driver:
                     await self._break_answer_off(str(error), started)
                     return
                 if (wait := self._wait_before_retry(error, request.attempt, started.at)) is None:
-                    failed = ModelFailed(str(error), error.status, request.attempt, self.now(), error.too_long)
+                    failed = ModelFailed(
+                        str(error), error.status, request.attempt, self.now(), error.too_long, error.code
+                    )
                     self.record(failed)
                     return
                 retried = ModelRetried(request.attempt + 1, plan.retry.tries, str(error), wait, self.now())

@@ -5,6 +5,7 @@ What a type of error means that comes without a status is the dialect's to say.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -36,6 +37,8 @@ _TOO_LONG: Final = (
     "greater than the context length",  # LM Studio
     "input is too long",  # Bedrock
 )
+
+_CODE: Final = re.compile(r"[a-z][a-z0-9_]{2,63}")
 
 _STATUS: Final[Mapping[str, int]] = {"invalid_request_error": 400}
 
@@ -116,11 +119,11 @@ def envelope_error(
     raw: bytes, status: int | None = None, retry_after: float | None = None, statuses: Mapping[str, int] = _STATUS
 ) -> UpstreamError:
     """The error itself: an object, a string, or something else altogether. `statuses`: what its type says of its status."""
-    message, is_spent, is_too_long = None, False, False
+    message, code, is_spent, is_too_long = None, "", False, False
     try:
         decoded = msgspec.json.decode(raw, type=_ErrorFields | str | None)
         if type(decoded) is _ErrorFields:
-            message = decoded.message
+            message, code = decoded.message, code_of(decoded.code)
             is_spent = bool(_NEVER_AGAIN & decoded.words)
             is_too_long = bool(_TOO_LONG_CODES & decoded.words)
             if status is None:
@@ -133,7 +136,13 @@ def envelope_error(
         message or raw[:500].decode("utf-8", "replace"), status, retry_after, may_help=not is_spent
     )
     error.too_long = error.too_long or is_too_long
+    error.code = code
     return error
+
+
+def code_of(code: object) -> str:
+    """An upstream's code that programs compare, as `content_filter` is; nothing for numbers and sentences."""
+    return code if type(code) is str and _CODE.fullmatch(code) else ""
 
 
 def upstream_refusal(

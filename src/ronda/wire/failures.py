@@ -75,12 +75,13 @@ def failure_at(end: RunFinished, failure: ModelFailed | None) -> Failure | None:
     if end.code == "guardrail":
         return Failure(400, "invalid_request_error", message, code=end.code)
     status = failure.status if failure is not None else None
+    code = (failure.code if failure is not None else "") or UPSTREAM  # which programs compare, as `content_filter`
     if failure is not None and failure.too_long:
         return Failure(400, "invalid_request_error", message, code=TOO_LONG)
     if status in (400, 404, 413, 422):  # the upstream's word on what the caller sent
-        return Failure(400, "invalid_request_error", message, code=UPSTREAM)
+        return Failure(400, "invalid_request_error", message, code=code)
     if status == 429:
-        return Failure(429, "rate_limit_error", message, code=UPSTREAM)
+        return Failure(429, "rate_limit_error", message, code=code)
     return Failure(502, "server_error", message, code=UPSTREAM)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ronda.errors import UpstreamError
-from ronda.wire.errors import RETRYABLE, is_about_length
+from ronda.wire.errors import RETRYABLE, code_of, is_about_length
 
 # https://developers.openai.com/api/docs/api-reference/responses/object (error.code): everything that is not the server's
 # trouble is about what was sent, and will be refused again.
@@ -63,7 +63,7 @@ def upstream_error(failure: Failure) -> UpstreamError:
     named = f" ({code})" if failure.message and code else ""
     too_long = code == "context_length_exceeded" or (status == 400 and is_about_length(text))
     said_so = f"the model's server reported: {text}{named}"
-    return UpstreamError(said_so, status=status, retryable=retryable, too_long=too_long)
+    return UpstreamError(said_so, status=status, retryable=retryable, too_long=too_long, code=code_of(code))
 
 
 def is_about_encryption(error: UpstreamError) -> bool:
