@@ -130,13 +130,13 @@ class Run(RunState):
             case ToolStarted():
                 if self._calls.start(event.call_id, self.tools):
                     self.tool_calls += 1
+            case RunFinished():
+                self._finish(event)
             case ModelInterrupted():
                 self.size += event_size(event, LARGE)
                 self._model_interrupted(event)
             case ModelFailed():
                 self._model_failed(event)
-            case RunFinished():
-                self._finish(event)
             case Checked():
                 self.size += event_size(event, LARGE)
                 self._was_checked(event)

@@ -207,6 +207,10 @@ class Driver:
                     await self._call_model(action)
                 case Ask() | CallTool():
                     await self._call_tools(actions)
+                case Finish() as end:
+                    self.record(RunFinished(end.reason, end.limit, end.message, end.answer, self.now(), end.code))
+                    await self.keep()
+                    return
                 case Check(stage=stage, text=text):
                     if stage == "format":
                         self.record(Checked(problem_with(text, self.run), self.now()))
@@ -214,10 +218,6 @@ class Driver:
                         await guards.check(self, actions)
                 case Compact() as action:
                     await guards.compact(self, action)
-                case Finish() as end:
-                    self.record(RunFinished(end.reason, end.limit, end.message, end.answer, self.now(), end.code))
-                    await self.keep()
-                    return
                 case action:
                     assert_never(action)
 

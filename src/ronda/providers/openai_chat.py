@@ -17,6 +17,7 @@ from ronda.wire.input_files import is_binary_type
 from ronda.wire.openai_chat.client_answer import Reader, read_choices, read_plain
 from ronda.wire.openai_chat.client_plain import Naming
 from ronda.wire.openai_chat.client_request import Body, body_of
+from ronda.wire.openai_chat.names import NO_NAMES
 from ronda.wire.openai_chat.quirks import native_api, quirks_at
 from ronda.wire.projection import Projection
 from ronda.wire.stream import is_event_stream
@@ -74,7 +75,7 @@ class OpenAIChat:
         return finished if not body.changes.found else structs.replace(finished, warnings=body.changes.warnings)
 
     def _naming(self, body: Body, request: ModelRequest) -> Naming:
-        names = {wire: own for own, wire in body.names.items()}
+        names = {wire: own for own, wire in body.names.items()} if body.names else NO_NAMES
         return Naming(self._api, names, request.run, request.round)
 
     async def call_many(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
