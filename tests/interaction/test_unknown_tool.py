@@ -143,3 +143,35 @@ async def test_an_unknown_tool_beside_a_callers_does_not_hold_it_back(door: Door
         said = await served.ask(stream=stream, tools=[declared("ask")])
 
     assert ([call[1:] for call in said.calls], said.finish_reason) == ([("ask", "{}")], "tool_calls")
+
+
+# ---- a namespace before the name -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prefix", ["functions.", "default_api.", "tools."])
+def test_a_namespace_that_models_are_trained_with_is_no_part_of_the_name(prefix: str) -> None:
+    model = ScriptedModel(calls(Call(f"{prefix}search", {"q": "x"}, "c0")), says("done"))
+
+    assert invoke_agent(Agent(model=model, tools=[search]), "go") == "done"
+    assert model.heard[1][-2:] == [
+        AssistantTurn((ToolCall("c0", "search", '{"q":"x"}'),), "tool_calls"),
+        ToolTurn((ToolResult("c0", "found x"),)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["other.search", "functions.functions.search", "functions.serch", "functions.", "Search"]
+)
+def test_nothing_else_is_guessed(name: str) -> None:
+    with pytest.raises(ValueError, match="Tool not registered"):
+        invoke_agent(Agent(model=ScriptedModel(calls(Call(name, {"q": "x"}, "c0"))), tools=[search]), "go")
+
+
+async def test_calls_of_the_callers_go_out_under_their_names_and_in_their_order(door: Door, stream: bool) -> None:
+    made = calls(Call("tools.ask", {"n": 1}, "c1"), Call("tools.search", {"q": "x"}, "c2"), Call("ask", {"n": 2}, "c3"))
+
+    async with door.serving(ScriptedModel(made), search) as served:
+        answer = await served.ask(stream=stream, tools=[declared("ask")])
+
+    assert [call[1:] for call in answer.calls] == [("ask", '{"n":1}'), ("ask", '{"n":2}')]
+    assert "the model called 'tools.ask', which was taken for 'ask'" in answer.warnings

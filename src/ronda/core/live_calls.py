@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
+from ronda.core.call_names import offered_name
 from ronda.core.events import CallDelta, ModelStarted
 from ronda.core.obligations import is_met
 from ronda.core.parts import AssistantTurn
@@ -117,7 +118,7 @@ class LiveCalls:
             if call.stays or call.place >= 0:
                 continue
             if call.name not in self._certain:
-                if self._goes_out(call.name):
+                if self._goes_out(offered_name(call.name, self._callers)):
                     break  # at the end of the turn, perhaps; and those after it then too
                 call.stays = True
                 call.waiting = []

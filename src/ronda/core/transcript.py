@@ -12,6 +12,7 @@ import msgspec
 
 from ronda.core.arguments import recover
 from ronda.core.call_ids import CallIds, derived_id
+from ronda.core.call_names import offered_name
 from ronda.core.events import ModelFinished
 from ronda.core.known_turns import KnownTurns
 from ronda.core.parts import AssistantPart, AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn
@@ -56,6 +57,10 @@ def settle(finished: ModelFinished, run: Run) -> tuple[ModelFinished, list[str]]
             continue
         call = part
         spec = run.tools.get(call.name)
+        if spec is None and runs_tools and (name := offered_name(call.name, run.tools)) != call.name:
+            warnings.append(f"the model called '{call.name}', which was taken for '{name}'")
+            call = ToolCall(call.id, name, call.arguments)
+            spec, keep_native = run.tools[name], False
         callers = spec if spec is not None and spec.kind == "caller" else None
         if callers is not None and ids is None:
             ids = CallIds(run)
