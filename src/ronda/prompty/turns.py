@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Raw
@@ -116,7 +116,9 @@ def _as_address(part: dict[str, Any]) -> dict[str, Any]:
 def _plain_turns(message: Message) -> list[Turn]:
     match message.role:
         case "system" | "developer":
-            words: list[Turn] = [SystemTurn(message.text, message.role)] if message.text else []
+            # Written here, since msgspec leaves out only the very object that is the default.
+            role: Literal["system", "developer"] = "developer" if message.role == "developer" else "system"
+            words: list[Turn] = [SystemTurn(message.text, role)] if message.text else []
             media = [_user_part(part) for part in message.content if part.kind != "text"]
             return [*words, UserTurn(tuple(media))] if media else words
         case "user":

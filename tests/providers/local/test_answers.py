@@ -83,7 +83,7 @@ async def test_a_stop_text_ends_the_answer_and_is_never_shown(ask: Asking) -> No
     assert "".join([piece.text for piece in shown if isinstance(piece, TextDelta)]) == finished.turn.text
 
 
-@pytest.mark.parametrize(("words", "size"), [(3000, r"\d{4} tokens"), (1_000_000, "5000000 characters")])
+@pytest.mark.parametrize(("words", "size"), [(3000, r"\d{4} tokens"), (1_000_000, "5000008 characters")])
 async def test_a_conversation_that_does_not_fit_is_refused_with_the_numbers(ask: Asking, words: int, size: str) -> None:
     with pytest.raises(UpstreamError, match=rf"has {size}.*holds 1024") as refused:
         await ask("word " * words)
