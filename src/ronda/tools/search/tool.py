@@ -9,6 +9,7 @@ in its details: `query`, `results_count`, `sources` for the progress events, `ac
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
@@ -71,7 +72,7 @@ class _ShownResult(Struct):
     content: str
 
 
-class _WebTool:
+class _WebTool(ABC):
     def __init__(
         self, searcher: Searcher, options: SearchOptions, histories: Histories, before: Sequence[Source] = ()
     ) -> None:
@@ -81,8 +82,8 @@ class _WebTool:
         self._histories = histories
         self._before = before
 
-    def _describe(self, options: SearchOptions) -> ToolSpec:
-        raise NotImplementedError
+    @abstractmethod
+    def _describe(self, options: SearchOptions) -> ToolSpec: ...
 
     def _history(self, run: str) -> SearchHistory:
         histories = self._histories
