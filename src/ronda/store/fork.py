@@ -19,17 +19,21 @@ LONGEST_WAIT: Final = 5.0  # seconds: for a thread that waits for a disk no fork
 
 
 class ForkGate:
-    """Threads go in and out as they like, unless one of them forks. A thread that is inside may go further in."""
+    """Threads go in and out as they like, unless one of them forks. A thread that is inside may go further in.
+
+    The garbage collector may close a store between any two steps of any thread, of those here too: a thread may always come in
+    while it is itself at work on the gate, or forks. Each method leaves `_inside` as such a visit found it.
+    """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
+        self._changed = threading.Condition(threading.RLock())
         self._inside: dict[int, int] = {}  # by thread: how deep
-        self._forks = 0  # under way
+        self._forks: list[int] = []  # threads that fork
 
     def __enter__(self) -> None:
         me = get_ident()
         with self._changed:
-            while self._forks and me not in self._inside:
+            while self._forks and me not in self._inside and me not in self._forks:
                 self._changed.wait()
             self._inside[me] = self._inside.get(me, 0) + 1
 
@@ -47,20 +51,20 @@ class ForkGate:
     def close(self) -> None:
         me = get_ident()
         with self._changed:
-            self._forks += 1
+            self._forks.append(me)
             self._changed.wait_for(lambda: self._inside.keys() <= {me}, LONGEST_WAIT)
 
     def open(self) -> None:
         with self._changed:
-            self._forks -= 1
+            self._forks.remove(get_ident())
             self._changed.notify_all()
 
     def open_in_child(self) -> None:
         """Where this thread is the only one."""
         me = get_ident()
-        self._changed = threading.Condition(threading.Lock())
+        self._changed = threading.Condition(threading.RLock())
         self._inside = {me: self._inside[me]} if me in self._inside else {}
-        self._forks = 0
+        self._forks = []
 
 
 class Inherited(Protocol):
