@@ -4,16 +4,41 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ronda.core.actions import Ask, CallTool
-from ronda.core.events import Answered, Asked, Event, ModelFinished, ModelStarted, RunStarted, ToolFinished, ToolStarted
+from ronda.core.events import (
+    Answered,
+    Asked,
+    Event,
+    ModelFinished,
+    ModelStarted,
+    RunStarted,
+    Steered,
+    ToolFinished,
+    ToolStarted,
+)
 from ronda.core.limits import Limits
-from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn, user
+from ronda.core.parts import (
+    AssistantTurn,
+    Audio,
+    File,
+    Image,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolTurn,
+    Turn,
+    UserPart,
+    UserTurn,
+    Video,
+    user,
+)
 from ronda.core.plan import Plan, ToolSpec
 from ronda.core.run import Run, rebuild
-from ronda.core.taint import EGRESS, PRIVATE, UNTRUSTED
+from ronda.core.taint import EGRESS, LONGEST_KEY, PRIVATE, UNTRUSTED, send_key
 
 LABELS = (UNTRUSTED, PRIVATE, EGRESS, "other")
 TOOLS = st.lists(st.frozensets(st.sampled_from(LABELS)), min_size=1, max_size=5)
@@ -24,9 +49,9 @@ ROUNDS = st.lists(st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size
 class Played:
     """A run that is driven by hand: every fact is applied, and kept."""
 
-    def __init__(self, specs: tuple[ToolSpec, ...], *turns: Turn) -> None:
+    def __init__(self, specs: tuple[ToolSpec, ...], *turns: Turn, marks: tuple[str, ...] = ()) -> None:
         plan = Plan("m", specs, limits=Limits(rounds=100, repeats=100))
-        self.run = Run(RunStarted("run_1", plan, (user("go"), *turns)))
+        self.run = Run(RunStarted("run_1", plan, (user("go"), *turns), marks=marks))
         self.facts: list[Event] = [self.run.start]
         self.round = 0
         self.asked: list[str] = []  # calls that people were asked about
@@ -105,6 +130,19 @@ def test_a_call_is_judged_by_what_the_model_had_read_when_it_asked() -> None:
     assert played.asked == ["c1_0"]
 
 
+def test_what_a_tool_of_the_models_own_service_may_have_given_counts_from_the_first_answer_on() -> None:
+    search = ToolSpec("web_search", kind="caller", labels=(UNTRUSTED,), is_hosted=True)
+    notes = ToolSpec("notes", labels=(PRIVATE,))
+    played = Played((search, notes, SEND))
+    before = played.run.marks
+    played.play(("notes", True))
+    played.play(("send", False))
+
+    assert before == set()
+    assert played.run.marks == {PRIVATE, UNTRUSTED}
+    assert played.asked == ["c1_0"]
+
+
 def test_what_a_conversation_brings_along_counts() -> None:
     before = (
         AssistantTurn((ToolCall("a", "read", "{}"), ToolCall("b", "fetch", "{}")), "tool_calls"),
@@ -136,3 +174,67 @@ def test_a_yes_that_is_remembered_holds_for_the_run() -> None:
     played.round = 2
     assert played.play(("send", True)) == ["c2_0"]
     assert played.asked == []
+
+
+def test_a_run_that_goes_on_without_the_tools_has_read_what_they_gave() -> None:
+    before = Played((READ, FETCH))
+    before.play(("read", True), ("fetch", True))
+    played = Played((SEND,), *before.run.turns, user("and now?"))
+    assert played.play(("send", False)) == []
+    assert played.asked == ["c0_0"]
+
+
+def test_what_a_tool_says_of_its_result_counts_as_its_labels_do() -> None:
+    plain = ToolSpec("plain")
+    played = Played((plain, SEND))
+    played.take(ModelStarted(0))
+    played.take(ModelFinished(AssistantTurn((ToolCall("x", "plain", "{}"),), "tool_calls")))
+    played.take(ToolStarted("x"))
+    played.take(ToolFinished(ToolResult("x", "secrets of others", marks=(PRIVATE, UNTRUSTED))))
+    played.round = 1
+    assert (played.play(("send", False)), played.asked) == ([], ["c1_0"])
+
+
+def test_what_a_run_inherits_counts() -> None:
+    played = Played((FETCH, SEND), marks=(PRIVATE,))
+    played.play(("fetch", True))
+    assert (played.play(("send", False)), played.asked) == ([], ["c1_0"])
+
+
+@pytest.mark.parametrize(
+    ("part", "marks"),
+    [
+        (File("data:text/plain;base64,YQ==", "a.txt"), {PRIVATE}),
+        (File(id="file-1"), {PRIVATE}),
+        (Image("data:image/png;base64,YQ=="), {PRIVATE}),
+        (Image("https://example.org/a.png"), {UNTRUSTED}),
+        (File("HTTPS://example.org/a.pdf"), {UNTRUSTED}),
+        (File("data:text/plain;base64,YQ==", "a.txt", marks=(UNTRUSTED,)), {UNTRUSTED}),
+        (Audio("YQ==", "wav"), {PRIVATE}),
+        (Video("https://example.org/a.mp4"), {UNTRUSTED}),
+        (Text("a"), set()),
+    ],
+)
+def test_a_file_marks_as_private_and_one_that_was_fetched_as_untrusted(part: UserPart, marks: set[str]) -> None:
+    assert Played((), UserTurn((part,))).run.marks == marks
+    steered = Played(())
+    steered.take(Steered(UserTurn((part,))))
+    assert steered.run.marks == marks
+
+
+def test_a_result_that_is_repeated_keeps_its_marks() -> None:
+    played = Played((READ,))
+    for _ in range(5):
+        played.play(("read", True))
+    results = [result for turn in played.run.turns if type(turn) is ToolTurn for result in turn.results]
+    assert {result.marks for result in results} == {(PRIVATE,)}
+    assert len({result.content for result in results}) > 1  # the model was told that it goes round in circles
+
+
+def test_a_call_is_known_again_by_its_tool_and_its_arguments() -> None:
+    key = send_key("send", '{"to": "ann", "words": "hello"}')
+    assert key == send_key("send", '{"words":"hello","to":"ann"}')
+    others = [("post", '{"to":"ann","words":"hello"}'), ("send", '{"to":"bob","words":"hello"}'), ("send", "{}")]
+    assert key not in [send_key(*other) for other in others]
+    too_long = '{"words": "' + LONGEST_KEY * "x" + '"}'
+    assert [send_key("send", text) for text in (too_long, "{", 5000 * "[")] == ["", "", ""]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ronda.core.events import ModelFinished, RunFinished
+from ronda.core.parts import AssistantTurn, Text
 from ronda.journal.memory import MemoryJournal
 from ronda.testing.facts import finish, start
 from ronda.testing.journals import JournalContract
@@ -26,8 +28,8 @@ async def test_the_oldest_finished_run_is_forgotten_first() -> None:
         if name != "driven":
             journal.release(name)
     assert await lengths(journal, "driven", "left", "first", "second") == [1, 1, 0, 3]
-    assert await journal.run_of_call("ada", "call of first") is None
-    assert await journal.run_of_call("ada", "call of second") == "second"
+    assert await journal.runs_of_calls("ada", ["call of first"]) == {}
+    assert await journal.runs_of_calls("ada", ["call of second"]) == {"call of second": "second"}
     for name in ("third", "fourth"):  # no finished ones are left for the last of them
         journal.append(name, [start(name)])
     assert await lengths(journal, "driven", "left", "second", "third", "fourth") == [1, 0, 0, 1, 1]
@@ -53,4 +55,20 @@ async def test_a_call_that_a_newer_run_expects_outlives_the_older_run() -> None:
             journal.expect("ada", ["call_1"], name)
         journal.append(name, finish())
     assert await lengths(journal, "old", "new") == [0, 3]
-    assert await journal.run_of_call("ada", "call_1") == "new"
+    assert await journal.runs_of_calls("ada", ["call_1"]) == {"call_1": "new"}
+
+
+async def test_runs_that_are_over_share_a_bound_of_bytes() -> None:
+    journal = MemoryJournal(max_bytes=10_000)
+    for name in ("a", "b", "c"):
+        journal.append(name, [start(name)])
+        journal.append(name, [ModelFinished(AssistantTurn((Text("x" * 4_000),)))])
+    for name in ("a", "b", "c"):
+        journal.append(name, [RunFinished("stop")])
+        journal.release(name)
+
+    assert [bool(await journal.read(name)) for name in ("a", "b", "c")] == [False, True, True]
+
+    journal.append("large", [start("large"), ModelFinished(AssistantTurn((Text("x" * 40_000),))), RunFinished("stop")])
+
+    assert [bool(await journal.read(name)) for name in ("b", "c", "large")] == [False, False, True]

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 
 from ronda.core.events import Event, LogprobsDelta, ModelStarted, TextDelta
 from ronda.core.sizes import EVENT_BYTES
+from ronda.journal.postgres import PostgresJournal
 from ronda.journal.sqlite import SqliteJournal
+from ronda.store.postgres import Database
+from ronda.store.postgres_presence import PostgresPresence
 from ronda.testing.facts import finish, start
 
 ROUND: list[Event] = [start("a", outlives=True), ModelStarted(0)]
@@ -122,3 +126,30 @@ async def test_of_too_much_that_was_shown_the_oldest_runs_is_dropped(path: Path)
     await journal.prune()
     assert [bool(await journal.previews(run)) for run in "abcd"] == [False, False, True, True]
     await journal.close()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_what_was_shown_of_one_owners_runs_takes_nothing_from_anothers(
+    kind: str, path: Path, request: pytest.FixtureRequest
+) -> None:
+    now = 0.0
+    journal: SqliteJournal | PostgresJournal
+    if kind == "sqlite":
+        journal = SqliteJournal(path, keep_previews_bytes=500, now=lambda: now)
+    else:
+        database = Database(request.getfixturevalue("postgres"))
+        journal = PostgresJournal(database, PostgresPresence(database), keep_previews_bytes=500, now=lambda: now)
+    for run in ("ann0", *[f"bob{number}" for number in range(8)]):
+        begun = start(run, outlives=True)
+        journal.append(run, [replace(begun, owner=run[:3]), ModelStarted(0)])
+        journal.append(run, [TextDelta("x" * 60)])
+        journal.append(run, finish())
+        await journal.barrier(run)
+        now += 1.0
+    await journal.prune()
+    kept = {run: bool(await journal.previews(run)) for run in ("ann0", "bob0", "bob7")}
+    await journal.close()
+    if kind == "postgres":
+        await database.close()
+
+    assert kept == {"ann0": True, "bob0": False, "bob7": True}

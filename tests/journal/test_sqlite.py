@@ -26,6 +26,7 @@ from ronda.core.plan import Plan, ToolSpec
 from ronda.journal import JournalConflict, UnfinishedRun
 from ronda.journal.sqlite import SqliteJournal
 from ronda.store import StoreError
+from ronda.store.versions import pack_version
 from ronda.testing.facts import every_fact, finish, start
 from ronda.testing.journals import DurableJournalContract, JournalContract
 
@@ -280,12 +281,29 @@ def test_another_programs_database_is_left_alone(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-async def test_a_newer_database_is_an_error(path: Path) -> None:
+async def test_a_database_that_only_a_newer_ronda_can_use_is_an_error(path: Path) -> None:
     await SqliteJournal(path).close()
     with closing(sqlite3.connect(path)) as newer:
-        newer.execute("PRAGMA user_version = 99")
-    with pytest.raises(StoreError, match=r"version 99, and this Ronda knows versions up to \d+; update Ronda"):
+        newer.execute(f"PRAGMA user_version = {pack_version(99, least=98)}")
+    with pytest.raises(
+        StoreError, match=r"version 99, which needs a Ronda that knows version 98, and .*; update Ronda"
+    ):
         SqliteJournal(path)
+
+
+async def test_a_database_to_which_a_newer_ronda_only_added_is_used(path: Path) -> None:
+    await SqliteJournal(path).close()
+    with closing(sqlite3.connect(path)) as newer:
+        newer.execute("ALTER TABLE run ADD COLUMN budget REAL")
+        newer.execute("ALTER TABLE event ADD COLUMN kind TEXT NOT NULL DEFAULT 'event'")
+        newer.execute("CREATE TABLE budget (run INTEGER)")
+        newer.execute(f"PRAGMA user_version = {pack_version(99)}")
+    journal = SqliteJournal(path)
+    journal.append("run", [start("run")])
+    assert await journal.read("run") == [start("run")]
+    await journal.close()
+    with closing(sqlite3.connect(path)) as newer:
+        assert newer.execute("PRAGMA user_version").fetchone() == (99,)
 
 
 @pytest.mark.parametrize("place", ["file/journal.db", "folder"])
@@ -353,7 +371,7 @@ async def test_names_that_are_no_text_are_refused() -> None:
     journal.expect("ada", ["\ud800"], "a")
     with pytest.raises(StoreError, match="cannot be written"):
         await journal.barrier("a")
-    assert await journal.run_of_call("ada", "\ud800") is None
+    assert await journal.runs_of_calls("ada", ["\ud800"]) == {}
     assert await journal.read("\ud800") == []
     await journal.close()
 
@@ -395,9 +413,9 @@ async def test_a_torn_last_row_is_dropped_and_its_number_used_again(path: Path, 
     [
         ("UPDATE event SET body = ? WHERE number = 1", b"{"),
         ("DELETE FROM event WHERE number = 1 AND body <> ?", b""),
-        ("UPDATE event SET body = ? WHERE number = 2", b'[{"type":"from_the_future"}]'),
+        ("UPDATE event SET body = ? WHERE number = 2", b'[{"type":"run_finished","reason":"from_the_future"}]'),
     ],
-    ids=["garbage in the middle", "a hole", "an event of a newer Ronda"],
+    ids=["garbage in the middle", "a hole", "a known event with a value of a newer Ronda"],
 )
 async def test_other_damage_is_an_error_of_that_run_only(
     path: Path, sql: str, body: bytes, caplog: pytest.LogCaptureFixture
@@ -486,6 +504,19 @@ async def test_a_run_that_goes_on_from_another_is_written_with_it(path: Path) ->
     journal.append("a", finish())
     await journal.barrier("a")
     assert written(path) == [("a", 0), ("b", 0), ("a", 1)]
+    await journal.close()
+
+
+async def test_a_run_whose_release_could_not_be_written_is_left_for_the_next_who_looks(path: Path) -> None:
+    journal = SqliteJournal(path, timeout=0)
+    journal.append("a", [start("a")])
+    await journal.barrier("a")
+    journal.release("a")
+    with locked(path), pytest.raises(StoreError, match="database is locked"):
+        await journal.barrier("a")
+    assert [one.run for one in await journal.unfinished_runs()] == ["a"]
+    assert await journal.resume("a") == [start("a")]
+    assert await journal.unfinished_runs() == []
     await journal.close()
 
 

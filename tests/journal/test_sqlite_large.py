@@ -74,14 +74,14 @@ async def test_what_is_said_while_a_large_commit_is_made_is_kept_behind_it(
         journal.append("b", [start("b")])
         others = [asyncio.create_task(wait) for wait in (journal.barrier("a"), journal.barrier("b"))]
         reading = asyncio.create_task(journal.read("b"))
-        waiting = asyncio.create_task(journal.run_of_call("me", "c1"))
+        waiting = asyncio.create_task(journal.runs_of_calls("me", ["c1"]))
         journal.release("a")
         gate.open()
         await asyncio.gather(first, *others)
 
         assert await journal.read("a") == [*events, ModelStarted(1), large("y"), *finish()]
         assert await reading == [start("b")]
-        assert await waiting == "a"
+        assert await waiting == {"c1": "a"}
     await journal.close()
 
     again = SqliteJournal(tmp_path / "journal.db")

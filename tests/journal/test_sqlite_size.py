@@ -14,6 +14,7 @@ from msgspec import Raw
 from ronda.core.events import Event, ModelFinished, RunFinished, RunStarted, ToolFinished
 from ronda.core.parts import AssistantTurn, Image, Text, ToolResult, Turn, UserTurn, user
 from ronda.core.plan import Plan, ToolSpec
+from ronda.journal import RunQuery
 from ronda.journal.sqlite import SqliteJournal
 from ronda.journal.sqlite_prune import prune
 from ronda.store.sqlite import connect
@@ -175,7 +176,7 @@ async def test_runs_are_forgotten_by_age_and_so_is_what_only_they_used(path: Pat
     assert [len(await journal.read(run)) for run in kept] == [1, 2, 2, 1]
     assert [await journal.read(run) for run in ("old", "old, left", "old, calls")] == [[], [], []]
     assert await journal.read("ended later") == [large("ended later"), END]  # it shared its turns with "old"
-    assert await journal.run_of_call("ada", "call_1") is None
+    assert await journal.runs_of_calls("ada", ["call_1"]) == {}
     assert count(path) == {"run": 4, "event": 5, "turn": 5, "value": 0, "run_value": 0, "call": 0}
     await journal.close()
 
@@ -226,6 +227,61 @@ async def test_what_a_younger_run_shares_is_not_forgotten(path: Path) -> None:
     await journal.prune()
     assert count(path) == {"run": 1, "event": 1, "turn": 0, "value": 0, "run_value": 0, "call": 0}
     await journal.close()
+
+
+async def test_one_owner_does_not_erase_the_runs_of_another(path: Path) -> None:
+    journal = SqliteJournal(path, max_bytes=2_000_000)
+
+    async def keep_of(owner: str, run: str) -> None:
+        begun = RunStarted(run, Plan("model"), (user(run),), owner=owner)
+        await keep(journal, run, [begun, ToolFinished(ToolResult("call_1", f"{run} " * 8_000)), END])
+
+    for number in range(5):
+        await keep_of("ann", f"a{number:03}")
+    for number in range(100):
+        await keep_of("bob", f"b{number:03}")
+    await journal.prune()
+    anns = [bool(await journal.read(f"a{number:03}")) for number in range(5)]
+    bobs = [bool(await journal.read(f"b{number:03}")) for number in range(100)]
+    await journal.close()
+
+    assert all(anns)
+    assert 0 < sum(bobs) < 60
+    assert not any(bobs[:40])
+    assert bobs[-1]
+
+
+async def test_one_owner_has_a_bound_of_its_own(path: Path) -> None:
+    journal = SqliteJournal(path, owner_bytes=100_000)
+    for owner, runs in (("ann", 2), ("bob", 20)):
+        for number in range(runs):
+            begun = RunStarted(f"{owner}{number:02}", Plan("model"), (user("hi"),), owner=owner)
+            await keep(journal, begun.run, [begun, ToolFinished(ToolResult("call_1", "x" * 20_000)), END])
+    await journal.prune()
+    left = {owner: (await journal.list_runs(RunQuery(owner, limit=50))).runs for owner in ("ann", "bob")}
+    await journal.close()
+
+    assert len(left["ann"]) == 2
+    assert 3 <= len(left["bob"]) <= 5
+
+
+async def test_a_clock_that_is_ahead_makes_no_run_old_at_once_not_even_at_the_next_start(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, day = Clock(), 86400.0
+    journal = SqliteJournal(path, max_age=30 * day, now=clock)
+    for number in range(20):
+        await keep(journal, f"run {number:02}", [start(f"run {number:02}"), END])
+    clock.time += 40 * day
+    await keep(journal, "new", [start("new"), END])
+    await journal.close()
+    journal = SqliteJournal(path, max_age=30 * day, now=clock)
+    await keep(journal, "newer", [start("newer"), END])
+    forgotten = await journal.prune()
+    await journal.close()
+
+    assert forgotten == 0
+    assert "days ahead" in caplog.text
 
 
 async def test_the_oldest_finished_runs_are_forgotten_when_there_is_too_much(path: Path) -> None:

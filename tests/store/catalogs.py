@@ -166,6 +166,21 @@ class ConversationsContract(Contract):
                 await catalog.conversations.create(owner, id, b"{}", now)
             assert [row.id for row in await catalog.conversations.of("ann")] == ["conv_3", "conv_1"]
 
+    async def test_the_agent_of_a_conversation_is_known_until_its_next_run(self) -> None:
+        async with self.opened() as catalog:
+            talks = catalog.conversations
+            assert await talks.agents("ann") == {}
+            for owner, id in (("ann", "conv_1"), ("ann", "conv_2"), ("bob", "conv_3")):
+                await talks.create(owner, id, b"{}", 10.0, [RunRow("r0"), RunRow("r1")])
+            await talks.note_agents([("conv_1", "r1", "ag_1"), ("conv_2", "r0", "ag_1"), ("conv_3", "r1", "ag_3")])
+            assert (await talks.agents("ann"), await talks.agents("bob")) == ({"conv_1": "ag_1"}, {"conv_3": "ag_3"})
+            await talks.note_agents([("conv_1", "r1", "ag_2"), ("nothing", "r1", "ag_2")])
+            assert await talks.agents("ann") == {"conv_1": "ag_2"}
+            await talks.add_run("ann", "conv_1", 2, "r2", 20.0)
+            assert await talks.agents("ann") == {}
+            await talks.delete("bob", "conv_3")
+            assert await talks.agents("bob") == {}
+
     async def test_a_deleted_conversation_is_gone_with_its_runs(self) -> None:
         async with self.opened() as catalog:
             talks = catalog.conversations
@@ -243,3 +258,27 @@ class ClaimsContract(Contract):
 
 class CatalogContract(AgentsContract, ConversationsContract, KeysContract, ClaimsContract):
     """All of these."""
+
+
+class FeatureTablesContract(Contract):
+    """Tables of others beside the catalog's own."""
+
+    FIRST = (("CREATE TABLE spent (owner {text} PRIMARY KEY, cents {big}){by_key}",),)
+    SECOND = (*FIRST, ("ALTER TABLE spent ADD COLUMN at {number} DEFAULT 7",))
+
+    async def test_tables_of_others_are_made_and_changed(self) -> None:
+        async with self.opened() as catalog:
+            catalog.add_tables("budgets", self.SECOND)
+            await catalog.write(lambda db: db.execute("INSERT INTO spent (owner, cents) VALUES (?, ?)", ("ann", 3)))
+            rows = await catalog.read(lambda db: db.execute("SELECT owner, cents, at FROM spent").fetchall())
+
+        assert [tuple(row) for row in rows] == [("ann", 3, 7.0)]
+
+    async def test_each_has_a_line_of_its_own(self) -> None:
+        async with self.opened() as catalog:
+            catalog.add_tables("budgets", self.FIRST)
+            catalog.add_tables("notices", (("CREATE TABLE notice (id {counted_key}, text {text})",),))
+            await catalog.write(lambda db: db.execute("INSERT INTO notice (text) VALUES (?)", ("x",)))
+            rows = await catalog.read(lambda db: db.execute("SELECT count(*) FROM spent").fetchall())
+
+        assert rows[0][0] == 0

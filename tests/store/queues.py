@@ -13,6 +13,8 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 
+import pytest
+
 from ronda.store import WriteConflict
 from ronda.store.queue import ClaimedRun, Queue, QueuedRun, QueueEntry, QueueFull, QueueLimits
 
@@ -71,12 +73,27 @@ class QueueContract(ABC):
         queue = await self.open()
         await _add(queue, _run("a", "ann", "s"), _run("b", "ann", "s"), _run("c", "bob", "s"), _run("d", "ann", "t"))
         await _add(queue, _run("e", "ann", "u"), _run("f", "cay", "v"))
-        # b waits for a, which is in the same session of the same owner; e because ann has two; f because there are three.
-        assert await _claim_all(queue, limits=QueueLimits(3, 2, 1)) == ["a", "c", "d"]
+        # b waits for a, which is in the same session of the same owner; d and e because others have fewer, and there are three.
+        assert await _claim_all(queue, limits=QueueLimits(3, 2, 1)) == ["a", "c", "f"]
+        assert await queue.cancel("c", 10.0, "w")
+        assert await _claim_all(queue, limits=QueueLimits(3, 2, 1)) == ["d"]
+        assert await queue.cancel("f", 10.0, "w")
+        assert await _claim_all(queue, limits=QueueLimits(3, 2, 1)) == []  # ann has two
         assert await queue.cancel("a", 10.0, "w")
         assert await _claim_all(queue, limits=QueueLimits(3, 2, 1)) == ["b"]
-        assert await queue.cancel("c", 10.0, "w")
-        assert await _claim_all(queue, limits=QueueLimits(3, 2, 1)) == ["f"]
+
+    async def test_one_owner_leaves_places_for_the_others(self) -> None:
+        queue = await self.open()
+        for number in range(5):
+            await queue.enqueue(_run(f"a{number}", "ann", f"{number}"), 10)
+        with pytest.raises(QueueFull, match="5 runs of yours wait already"):
+            await queue.enqueue(_run("a5", "ann", "5"), 10)
+        await queue.enqueue(_run("b0", "bob", "s"), 10)
+        await queue.enqueue(_run("b1", "bob", "t"), 10)
+        shared = QueueLimits(4, None, 1)
+        assert await _claim_all(queue, limits=shared) == ["a0", "b0", "a1"]
+        assert await queue.cancel("a0", 10.0, "w")
+        assert await _claim_all(queue, limits=shared) == ["a2"]  # both have one: the older goes first
 
     async def test_a_lease_that_runs_out_is_claimed_again_in_its_old_place(self) -> None:
         queue = await self.open()

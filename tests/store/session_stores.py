@@ -8,6 +8,7 @@ from msgspec import Raw
 from tests.store.catalogs import Contract
 
 from ronda.store.approvals import LIFETIME
+from ronda.store.marks import LIFETIME as MARKS_LIFETIME
 from ronda.store.sessions import (
     ROOT,
     Bounds,
@@ -171,6 +172,50 @@ class SessionsContract(Contract):
             assert await sessions.prune(Bounds(max_bytes=25), 100.0) == 2
             assert await names() == "cd"
 
+    async def test_one_owner_does_not_erase_the_sessions_of_another(self) -> None:
+        async with self.opened() as catalog:
+            sessions = catalog.sessions
+            await sessions.add("ann", "old", node(ROOT, 0, b"x" * 40), 1.0, stood_at=ROOT)
+            for at in range(20):
+                await sessions.add("bob", f"s{at:02}", node(ROOT, 0, b"x" * 10), 10.0 + at, stood_at=ROOT)
+
+            async def counts() -> tuple[int, int]:
+                pages = [await sessions.page(owner, 100) for owner in ("ann", "bob")]
+                return len(pages[0].sessions), len(pages[1].sessions)
+
+            await sessions.prune(Bounds(max_bytes=100), 100.0)
+            assert await counts() == (1, 6)
+            await sessions.prune(Bounds(max_count=4), 100.0)
+            assert await counts() == (1, 3)
+            await sessions.prune(Bounds(owner_count=2), 100.0)
+            assert await counts() == (1, 2)
+            await sessions.prune(Bounds(owner_bytes=15), 100.0)
+            assert await counts() == (0, 1)  # each by its own bound
+
+    async def test_a_clock_that_is_ahead_makes_nothing_old_at_once(self) -> None:
+        day, now = 86400.0, 1_000_000_000.0
+        async with self.opened() as catalog:
+            sessions, month = catalog.sessions, Bounds(max_age=30 * day)
+            for at in range(100):
+                await sessions.add("ann", f"s{at:03}", node(ROOT, 0), now - at * day / 4, stood_at=ROOT)
+            assert await sessions.prune(month, now) == 0
+            await sessions.add("ann", "new", node(ROOT, 0), now + 40 * day, stood_at=ROOT)  # the clock is wrong
+            for _ in range(3):
+                assert await sessions.prune(month, now + 40 * day) == 0
+            assert await sessions.prune(month, now) == 0  # and right again
+            assert len((await sessions.page("ann", 200)).sessions) == 101
+
+    async def test_what_is_really_old_goes_in_the_course_of_a_day(self) -> None:
+        day, now = 86400.0, 1_000_000_000.0
+        async with self.opened() as catalog:
+            sessions, month = catalog.sessions, Bounds(max_age=30 * day)
+            await sessions.add("ann", "old", node(ROOT, 0), now, stood_at=ROOT)
+            await sessions.prune(month, now)
+            passes = 0
+            while not await sessions.prune(month, now + 40 * day):
+                passes += 1
+            assert 100 < passes < 144  # one every ten minutes
+
     async def test_a_session_somebody_goes_on_with_is_not_forgotten(self) -> None:
         async with self.opened() as catalog:
             sessions = catalog.sessions
@@ -272,3 +317,43 @@ class SessionsContract(Contract):
             assert await approved.find("ann", "s", 3.0 * LIFETIME) == ()
             await approved.add("bob", "s", ["read"], 3.0 * LIFETIME)
             assert await approved.find("ann", "s", 1.9 * LIFETIME) == ()  # it is gone, not only too old
+
+    async def test_what_may_send_data_out_is_no_tool_and_goes_with_its_session(self) -> None:
+        async with self.opened() as catalog:
+            approved = catalog.approved_tools
+            await approved.sends.add("ann", "s", ["hash"], 10.0)
+            assert await approved.sends.find("ann", "s", 11.0) == ("hash",)
+            assert await approved.find("ann", "s", 11.0) == ()
+            for owner, session in (("bob", "s"), ("ann", "t")):
+                assert await approved.sends.find(owner, session, 11.0) == ()
+            await approved.forget("ann", "s")
+            assert await approved.sends.find("ann", "s", 12.0) == ()
+
+    # ---- what was read in one ---------------------------------------------------------------------------------------------
+
+    async def test_a_mark_is_found_by_its_owner_from_any_of_its_sources(self) -> None:
+        async with self.opened() as catalog:
+            marks = catalog.marks
+            assert await marks.find("ann", ["session:s"], 1.0) == frozenset()
+            await marks.add("ann", ["session:s", "run:r"], ["private"], 10.0)
+            await marks.add("ann", ["session:s"], ["untrusted"], 11.0)
+            assert await marks.find("ann", ["session:s"], 12.0) == {"private", "untrusted"}
+            assert await marks.find("ann", ["run:r", "run:other"], 12.0) == {"private"}
+            assert await marks.find("ann", [f"run:{at}" for at in range(1_200)] + ["run:r"], 12.0) == {"private"}
+            assert await marks.find("bob", ["session:s", "run:r"], 12.0) == frozenset()
+            await marks.copy("ann", "session:s", "session:t", 13.0)
+            await marks.forget("ann", "session:s")
+            assert await marks.find("ann", ["session:s"], 14.0) == frozenset()
+            assert await marks.find("ann", ["session:t"], 14.0) == {"private", "untrusted"}
+
+    async def test_a_mark_that_nobody_asks_for_is_forgotten_in_the_end_and_not_by_a_clock_that_is_ahead(self) -> None:
+        async with self.opened() as catalog:
+            marks, at = catalog.marks, ["session:s"]
+            await marks.add("ann", at, ["private"], 0.0)
+            await marks.add("ann", ["session:t"], ["private"], 2.0 * MARKS_LIFETIME)  # the clock jumps
+            assert await marks.find("ann", at, 0.5 * MARKS_LIFETIME) == {"private"}  # which counts as a use
+            await marks.add("ann", ["session:t"], ["private"], 1.4 * MARKS_LIFETIME)
+            assert await marks.find("ann", at, 0.5 * MARKS_LIFETIME) == {"private"}
+            for now in (2.0, 2.01, 2.02):  # time goes by
+                await marks.add("ann", ["session:t"], ["private"], now * MARKS_LIFETIME)
+            assert await marks.find("ann", at, 2.0 * MARKS_LIFETIME) == frozenset()

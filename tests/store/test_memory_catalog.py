@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 
-from tests.store.catalogs import CatalogContract
+from tests.store.catalogs import CatalogContract, FeatureTablesContract
 from tests.store.file_stores import ContainersContract, FilesContract, SkillsContract
 from tests.store.session_stores import SessionsContract
 from tests.timeouts import TIMEOUT
@@ -16,7 +16,9 @@ from ronda.store.memory import MemoryCatalog
 from ronda.store.sql import Sql
 
 
-class TestMemoryCatalog(CatalogContract, FilesContract, SkillsContract, ContainersContract, SessionsContract):
+class TestMemoryCatalog(
+    CatalogContract, FeatureTablesContract, FilesContract, SkillsContract, ContainersContract, SessionsContract
+):
     async def open(self) -> Catalog:
         return MemoryCatalog()
 

@@ -125,11 +125,21 @@ async def test_tables_are_made_once_by_whoever_comes_first(postgres: str) -> Non
         await database.close()
 
 
-async def test_tables_of_an_older_ronda_are_changed_and_those_of_a_newer_one_are_left_alone(postgres: str) -> None:
+async def test_tables_of_an_older_ronda_are_changed_and_those_of_a_newer_one_are_used(postgres: str) -> None:
     database = Database(postgres)
     database.migrate("things", MIGRATIONS[:1])
     database.migrate("things", MIGRATIONS)
     await database.write(lambda db: db.execute("INSERT INTO first VALUES (1, 'x')"))
-    with pytest.raises(StoreError, match="update Ronda"):
+    database.migrate("things", MIGRATIONS[:1])  # by the older one, which knows nothing of what was added
+    await database.write(lambda db: db.execute("INSERT INTO first VALUES (2, 'y')"))
+    await database.close()
+
+
+async def test_tables_that_only_a_newer_ronda_can_use_are_left_alone(postgres: str) -> None:
+    database = Database(postgres)
+    database.migrate("things", MIGRATIONS, least=2)
+    with pytest.raises(
+        StoreError, match=r"version 2, which needs a Ronda that knows version 2, and .* 1; update Ronda"
+    ):
         database.migrate("things", MIGRATIONS[:1])
     await database.close()

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.store.catalogs import CatalogContract
+from tests.store.catalogs import CatalogContract, FeatureTablesContract
 from tests.store.file_stores import ContainersContract, FilesContract, SkillsContract
 from tests.store.session_stores import SessionsContract
 from tests.timeouts import soon
@@ -23,9 +23,12 @@ from ronda.store.conversations import RunRow
 from ronda.store.keys import new_key
 from ronda.store.sessions import NewNode
 from ronda.store.sqlite_catalog import SqliteCatalog
+from ronda.store.versions import pack_version
 
 
-class TestSqliteCatalog(CatalogContract, FilesContract, SkillsContract, ContainersContract, SessionsContract):
+class TestSqliteCatalog(
+    CatalogContract, FeatureTablesContract, FilesContract, SkillsContract, ContainersContract, SessionsContract
+):
     @pytest.fixture(autouse=True)
     def place(self, tmp_path: Path) -> None:
         self.path = tmp_path / "catalog.db"
@@ -92,32 +95,6 @@ async def test_a_key_is_nowhere_in_the_files(path: Path) -> None:
     assert row.hash in kept
     assert key.encode() not in kept
     assert key.removeprefix("rk_").encode() not in kept
-
-
-async def test_a_catalog_of_an_older_ronda_is_read_and_gets_what_is_new(path: Path) -> None:
-    """Its tables as they were before there were keys."""
-    with sqlite3.connect(path) as old:
-        old.executescript(
-            """PRAGMA application_id = 1637515144;
-            CREATE TABLE agent (
-                id TEXT PRIMARY KEY, owner TEXT NOT NULL, version INTEGER NOT NULL, deployment_chat INTEGER NOT NULL,
-                created REAL NOT NULL, updated REAL NOT NULL
-            );
-            CREATE TABLE agent_version (
-                agent TEXT NOT NULL REFERENCES agent ON DELETE CASCADE, version INTEGER NOT NULL, created REAL NOT NULL,
-                body BLOB NOT NULL, PRIMARY KEY (agent, version)
-            ) WITHOUT ROWID;
-            INSERT INTO agent VALUES ('ag_1', 'ann', 0, 0, 1.0, 1.0);
-            INSERT INTO agent_version VALUES ('ag_1', 0, 1.0, x'7b7d');
-            PRAGMA user_version = 1;"""
-        )
-    old.close()
-
-    catalog = SqliteCatalog(str(path))
-    assert [row.id for row in await catalog.agents.of("ann")] == ["ag_1"]
-    assert await catalog.keys.all() == []
-    assert len(await catalog.secret("seal")) == 32
-    await catalog.close()
 
 
 async def test_a_file_that_another_holds_is_an_error_of_the_store_and_holds_nobody_up(path: Path) -> None:
@@ -201,3 +178,43 @@ async def test_the_claims_of_a_process_end_with_it(path: Path) -> None:
         assert await child.wait() == -signal.SIGKILL
     assert await catalog.claims.claim("ann", "x") is True
     await catalog.close()
+
+
+async def test_tables_of_others_are_changed_when_the_file_is_opened_again(path: Path) -> None:
+    first = SqliteCatalog(str(path))
+    first.add_tables("budgets", FeatureTablesContract.FIRST)
+    await first.write(lambda db: db.execute("INSERT INTO spent VALUES (?, ?)", ("ann", 3)))
+    await first.close()
+    again = SqliteCatalog(str(path))
+    again.add_tables("budgets", FeatureTablesContract.SECOND)
+    rows = await again.read(lambda db: db.execute("SELECT owner, cents, at FROM spent").fetchall())
+    await again.close()
+    older = SqliteCatalog(str(path))
+    older.add_tables("budgets", FeatureTablesContract.FIRST)
+
+    assert [tuple(row) for row in rows] == [("ann", 3, 7.0)]
+    # One that knows less than what is there passes over what was added.
+    assert await older.read(lambda db: db.execute("SELECT cents FROM spent").fetchone()[0]) == 3
+    await older.close()
+
+
+async def test_a_file_with_newer_tables_of_others_is_refused_and_closed(path: Path) -> None:
+    first = SqliteCatalog(str(path))
+    first.add_tables("budgets", FeatureTablesContract.FIRST)
+    await first.write(lambda db: db.execute("UPDATE feature_version SET version = ?", (pack_version(9, 9),)))
+    await first.close()
+    older = SqliteCatalog(str(path))
+    older.add_tables("budgets", FeatureTablesContract.FIRST)
+
+    with pytest.raises(
+        StoreError, match=r"the table of 'budgets' in it .*; update Ronda, or choose another path"
+    ) as refusal:
+        await older.read(lambda db: db.execute("SELECT 1").fetchone())
+
+    assert refusal.value is not None  # its traceback would keep a connection that was only dropped
+    assert str(path) not in open_files()
+    await older.close()
+
+
+def open_files() -> list[str]:
+    return [os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()]

@@ -16,7 +16,7 @@ from ronda.core.events import Answered, Asked, Checked, EndReason
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.permissions import approval_of
 from ronda.core.plan import Plan, ToolSpec
-from ronda.core.taint import CLEAN
+from ronda.core.taint import CLEAN, send_key
 from ronda.errors import ProtocolError
 
 OUTCOME_UNKNOWN = (
@@ -192,12 +192,18 @@ class OpenCalls(Struct, gc=False):
         for call in start:
             if call.id in self.asleep:
                 continue
-            is_free = call.name not in self.leaking and approval_of(plan, tools[call.name], call.arguments) == "auto"
+            is_free = not self.is_leaking(call, plan) and approval_of(plan, tools[call.name], call.arguments) == "auto"
             if is_free or call.id in self.approved:
                 calls.append(CallTool(call))
             elif not self.questions or call.id not in self._in_question:
                 asks.append(Ask(call))
         return asks + calls if asks else calls
+
+    def is_leaking(self, call: ToolCall, plan: Plan) -> bool:
+        """Whether the call could send out what must not leave, and nobody has let it in this session."""
+        if call.name not in self.leaking:
+            return False
+        return not plan.sendable or send_key(call.name, call.arguments) not in plan.sendable
 
     def _as_allowed(self, call: ToolCall) -> ToolCall:
         """Guardrails and people change what runs, never the turn: a provider's signature would not fit it any more."""

@@ -7,7 +7,7 @@ changes nothing: not the result, not the durable events, not the transcript.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
@@ -75,6 +75,9 @@ class AgentFile(Struct, frozen=True, gc=False, omit_defaults=True):
     links: dict[str, str] = {}
 
 
+FORMAT: Final = 1  # of the facts of a run, as this Ronda writes and reads them
+
+
 class RunStarted(Struct, frozen=True, gc=False, tag="run_started", omit_defaults=True):
     """The input is the first event. `parent` is the run, and the number of its event, that this one goes on from."""
 
@@ -93,6 +96,10 @@ class RunStarted(Struct, frozen=True, gc=False, tag="run_started", omit_defaults
     file: AgentFile | None = None  # what the agent was read from: to open the run again, wherever that is
     version: int = 0  # of the agent, where it has several
     call: str = ""  # the call of its parent that this run answers: whoever drives the parent drives it
+    marks: tuple[
+        str, ...
+    ] = ()  # what it inherits beside those of its turns: what the run, or session, before it had read
+    least_format: int = FORMAT  # a Ronda that knows only older formats may read the run, and not drive it
 
 
 class ModelStarted(Struct, frozen=True, gc=False, tag="model_started", omit_defaults=True):
@@ -160,7 +167,7 @@ class ToolStarted(Struct, frozen=True, gc=False, tag="tool_started", omit_defaul
 
     call_id: str
     at: float = 0.0
-    name: str = ""  # of the tool; runs that were journaled before it was recorded have none
+    name: str = ""  # of the tool
     child: str = ""  # the run that the call is, where its tool is an agent: it goes on with its parent
 
 
@@ -305,6 +312,7 @@ EndCode: TypeAlias = Literal[
     "wrong_format",  # the answer is not the JSON that was asked for
     "guardrail",
     "crash_loop",  # every process that drove it has ended
+    "superseded",  # cancelled: another request interrupted it in order to go on with its session
 ]
 
 
@@ -316,7 +324,7 @@ class RunFinished(Struct, frozen=True, gc=False, tag="run_finished", omit_defaul
     message: str | None = None
     answer: str | None = None
     at: float = 0.0
-    code: EndCode | None = None  # of a run that failed
+    code: EndCode | None = None  # of a run that failed, or was superseded
 
 
 Preview: TypeAlias = (

@@ -48,12 +48,20 @@ _STAGES: Final[tuple[Stage, ...]] = ("input", "output", "tool")
 
 def read_guardrails(given: AnyGuardrails | None) -> Guardrails | None:
     """As people give them: a mapping will do."""
-    if given is None or isinstance(given, Guardrails):
-        return given
-    if unknown := given.keys() - set(_STAGES):
-        stages = ", ".join(_STAGES)
-        raise BadRequest(f"there is no guardrail {min(unknown)!r}; there are {stages}", param="guardrails")
-    return Guardrails(**given)
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        if unknown := given.keys() - set(_STAGES):
+            stages = ", ".join(_STAGES)
+            raise BadRequest(f"there is no guardrail {min(unknown)!r}; there are {stages}", param="guardrails")
+        given = Guardrails(**given)
+    if not isinstance(given, Guardrails):
+        raise BadRequest(f"guardrails is {given!r:.200}; write guardrails=Guardrails(tool=…)", param="guardrails")
+    for stage in _STAGES:
+        guard = getattr(given, stage)
+        if guard is not None and not callable(guard):
+            raise BadRequest(f"the guardrail {stage!r} is {guard!r:.200}; it has to be a function", param="guardrails")
+    return given
 
 
 def guarded_stages(guardrails: Guardrails | None) -> tuple[Stage, ...]:

@@ -12,17 +12,25 @@ from ronda.core.parts import Turn
 
 
 class KnownTurns(tuple[Turn, ...]):
-    """Of the first `known` turns every call is answered, they are as large as `size` says, and `whole` are the files that
-    have all of results of which they have a part."""
+    """Of the first `known` turns every call is answered, they are as large as `size` says, `whole` are the files that
+    have all of results of which they have a part, and `marks` is what whoever has read them has read."""
 
     known: int
     size: int
     whole: frozenset[str]
+    marks: frozenset[str]
 
     @classmethod
-    def of(cls, turns: Iterable[Turn], known: int, size: int, whole: frozenset[str] = frozenset()) -> KnownTurns:
+    def of(
+        cls,
+        turns: Iterable[Turn],
+        known: int,
+        size: int,
+        whole: frozenset[str] = frozenset(),
+        marks: frozenset[str] = frozenset(),
+    ) -> KnownTurns:
         made = cls(turns)
-        made.known, made.size, made.whole = known, size, whole
+        made.known, made.size, made.whole, made.marks = known, size, whole, marks
         return made
 
 

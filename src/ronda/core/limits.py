@@ -26,7 +26,7 @@ RESULT_CHARS = 65_536
 LEAST_RESULT_CHARS = 1_000  # of which half would be the note that says how to read on
 
 SERVER_ROUNDS = 256
-LIBRARY_ROUNDS = 10
+MAX_ITERATIONS = 10  # tool rounds of a run of the library: Prompty's figure, by Prompty's name
 
 # A model that asks for tools nobody has, or writes calls nobody can read, gets this many chances in a row.
 UNKNOWN_IN_A_ROW = 3

@@ -18,9 +18,13 @@ from ronda.errors import quote_names
 
 
 def is_met(turn: AssistantTurn, plan: Plan) -> bool:
-    """Whether a turn makes a call that is required: of a tool there is, and that may be called now."""
+    """Whether a turn makes a call that is required: of a tool there is, and that may be called now.
+
+    What the model's service runs itself is its own to insist on: such a call is none of the turn's.
+    """
     called = {call.name for call in turn.calls}
-    return any(tool.name in called and plan.choice.allows(tool.name, is_owed=True) for tool in plan.tools)
+    allows = plan.choice.allows
+    return any((tool.is_hosted or tool.name in called) and allows(tool.name, is_owed=True) for tool in plan.tools)
 
 
 class Obligations(Struct, gc=False):

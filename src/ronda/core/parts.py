@@ -66,6 +66,7 @@ class File(Struct, frozen=True, gc=False, tag="file", omit_defaults=True):
     format: str = ""
     preview: str = ""
     problem: str = ""
+    marks: tuple[str, ...] = ()  # where it is known whose words it has: "untrusted" if it was fetched (`core.taint`)
 
 
 class ToolCall(Struct, frozen=True, gc=False, tag="tool_call", omit_defaults=True):
@@ -96,6 +97,7 @@ class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", omit_defaults
     attachments: tuple[Attachment, ...] = ()
     native: Native | None = None
     whole: str = ""  # the id of the file that has all of it, where `content` leaves something out
+    marks: tuple[str, ...] = ()  # what the model has read by it: "private", "untrusted" (`core.taint`)
 
 
 Attachment: TypeAlias = Image | Audio | Video | File

@@ -57,6 +57,13 @@ def approval_of(plan: Plan, tool: ToolSpec, arguments: str) -> Approval:
     return strictest([tool.approval, *[rule.mode for rule in rules if _fits(rule.arguments, values)]])
 
 
+def unseen_approval(rules: Iterable[PermissionRule], names: Iterable[str]) -> Approval:
+    """What the rules say of calls that are made out of our sight, of a tool that goes by one of these names. Its labels and
+    arguments are not known, so that a rule counts whatever it says of them."""
+    names = list(names)
+    return strictest([rule.mode for rule in rules if any(_is_named(rule, name) for name in names)])
+
+
 def would_ask(plan: Plan) -> bool:
     """Whether the plan has calls of some tool wait for a person."""
     return any(rule.mode == "ask" for rule in plan.permissions) or any(tool.approval == "ask" for tool in plan.tools)
@@ -86,7 +93,11 @@ def approved_for_good(plan: Plan, tools: Mapping[str, ToolSpec]) -> list[str]:
 def _is_about(rule: PermissionRule, tool: ToolSpec) -> bool:
     if rule.labels and not set(rule.labels) & set(tool.labels):
         return False
-    return rule.tool == "*" or re.fullmatch(_glob(rule.tool), tool.name, re.DOTALL) is not None
+    return _is_named(rule, tool.name)
+
+
+def _is_named(rule: PermissionRule, name: str) -> bool:
+    return rule.tool == "*" or re.fullmatch(_glob(rule.tool), name, re.DOTALL) is not None
 
 
 def _glob(pattern: str) -> str:

@@ -64,6 +64,7 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
     ] = ()  # what permission rules may call it by; some have a meaning of their own (`core.taint`)
     tool_type: str = ""  # as what events tell of its calls: code_execution, shell, web_search; "" is any other tool
     origin: Origin | None = None
+    is_hosted: bool = False  # the model's own service runs it, out of our sight
     deferred: bool = False  # the model is not shown it before it has looked for it
     checks_arguments: bool = False  # it says itself what is wrong with them, in words of its own
     preview: tuple[str, ...] = ()  # arguments, by JSON pointer, that whoever watches sees while the model writes them
@@ -148,6 +149,9 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     remembered: tuple[
         str, ...
     ] = ()  # tools whose calls a person has approved in this session, where they would be asked about
+    sendable: tuple[
+        str, ...
+    ] = ()  # calls that a person has let send data out in this session, each as `core.taint.send_key` has it
 
     @property
     def shown_tools(self) -> tuple[ToolSpec, ...]:

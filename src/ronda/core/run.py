@@ -83,7 +83,7 @@ from ronda.core.permissions import permit_tool
 from ronda.core.plan import ToolSpec
 from ronda.core.sizes import LARGE, event_size, result_size, turns_size
 from ronda.core.state import RunState
-from ronda.core.taint import leaking, marks_of
+from ronda.core.taint import leaking, marks_in, marks_of, send_key
 from ronda.core.triage import triage
 from ronda.errors import ProtocolError
 
@@ -110,7 +110,7 @@ class Run(RunState):
             case ToolFinished():
                 self._recoveries = 0
                 self.size += result_size(event)
-                self._calls.answer(event.result)
+                self._calls.answer(self._marked(event.result))
                 if event.usage is not NO_USAGE:  # most tools use no model
                     self.usage = self.usage + event.usage
                 self.tool_calls += event.tool_calls
@@ -157,6 +157,7 @@ class Run(RunState):
             case Steered():
                 self.size += event_size(event, LARGE)
                 self._steering.append(event.turn)
+                self._marks |= marks_in((event.turn,))
                 self._take_steering()
             case Compacted():
                 if self.model_is_running or self._calls.asked or event.upto > len(self.shown):
@@ -188,6 +189,8 @@ class Run(RunState):
         turn = event.turn
         self.model_is_running = False
         self._stuck.breaks = 0
+        if self._hosted_marks:
+            self._marks |= self._hosted_marks
         self.size += turns_size((turn,), LARGE)
         self.usage = self.usage + event.usage
         calls = turn.calls
@@ -237,12 +240,21 @@ class Run(RunState):
         self.tools.update({spec.name: spec for spec in new})
         self.shown_tools = (*self.shown_tools, *new)
 
+    def _marked(self, result: ToolResult) -> ToolResult:
+        """With what it lets the model read, as the labels of its tool, or the tool itself, say."""
+        call = self._calls.asked.get(result.call_id)
+        spec = None if call is None else self.tools.get(call.name)
+        labels = () if spec is None else spec.labels
+        if not labels and not result.marks:  # nearly always
+            return result
+        marks = marks_of((*labels, *result.marks))
+        self._marks |= marks
+        return result if marks.issubset(result.marks) else replace(result, marks=tuple(sorted(marks)))
+
     def _close_turn_when_answered(self) -> None:
         calls = self._calls
         if len(calls.results) < len(calls.asked):
             return
-        if self._may_leak:
-            self._marks |= marks_of([call.name for id, call in calls.asked.items() if id in calls.started], self.tools)
         self._conversation.append(ToolTurn(tuple(self._stuck.results_of(calls, self.plan.limits.repeats))))
         if self._stuck.end is not None:
             self.limit = "repeated_call"
@@ -335,6 +347,8 @@ class Run(RunState):
             spec = self.tools[question.tool]
             if event.decision == "approve":
                 self._trusted |= {spec.name} & self._calls.leaking
+                if question.cause == "taint" and (key := send_key(spec.name, event.arguments or question.arguments)):
+                    self.sends_approved += (key,)
             self.tools[spec.name] = replace(spec, approval="auto" if event.decision == "approve" else "deny")
         if event.decision != "approve":
             self._close_turn_when_answered()
@@ -402,7 +416,7 @@ class Run(RunState):
     def recover(self, shown: Iterable[Preview] = ()) -> list[Fact]:
         """After a crash: close what was under way. Repeatable calls are started again, others have an unknown outcome.
 
-        `shown` is what is kept of the previews since the newest fact: what the answer under way had said so far.
+        `shown` is what is kept of the previews since the last model call began: what the answer under way had said so far.
         The events are applied here; whoever recovers a run journals them before driving on.
         """
         facts: list[Fact] = []

@@ -17,12 +17,16 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolCall, ToolTurn, Turn, UserTurn
+from ronda.core.parts import AssistantTurn, File, SystemTurn, Text, ToolCall, ToolTurn, Turn, UserPart, UserTurn
 
 SessionMode: TypeAlias = Literal["auto", "append", "replace"]
 
 NOTHING: Final[frozenset[int]] = frozenset()
+
+# What a person asked, and what the answer may look like to a client: both without spaces.
+Exchange: TypeAlias = tuple[str, str]
 
 
 class SplicedConversation(Struct, frozen=True):
@@ -74,6 +78,25 @@ def splice(
     return SplicedConversation((*turns, *rest), kept, len(rest), shared)
 
 
+def exchanges(turns: Sequence[Turn]) -> Iterator[Exchange]:
+    """What was asked and answered in a conversation, as a client has it."""
+    question = ""
+    for one in _visible(turns):
+        if one.texts is None:
+            question = str(one.question[0])
+        else:
+            yield from [(question, text) for text in one.texts if text]
+
+
+def last_exchanges(turns: Sequence[Turn], asked: int) -> Iterator[Exchange]:
+    """How a client may have what a run answered. The first `asked` of the turns are what it was asked with: what people said to
+    it on the way is no question of its own."""
+    question = next((turn for turn in reversed(turns[:asked]) if type(turn) is UserTurn), None)
+    if question is not None and any(type(turn) is AssistantTurn for turn in turns[asked:]):
+        said = str(_question_key(question)[0])
+        yield from [(said, text) for text in _answer(turns, asked, len(turns)).texts or () if text]
+
+
 def _from_root(incoming: Sequence[Turn]) -> SplicedConversation:
     return SplicedConversation(tuple(incoming), 0, len(incoming))
 
@@ -112,7 +135,12 @@ def _answer(turns: Sequence[Turn], begins: int, ends: int) -> _Visible:
 
 def _question_key(turn: UserTurn) -> tuple[object, ...]:
     text = _without_space("".join([part.text for part in turn.parts if type(part) is Text]))
-    return (text, *[part for part in turn.parts if type(part) is not Text])
+    # What is known of where a file comes from may change, and it is the same file.
+    return (text, *[_plain(part) for part in turn.parts if type(part) is not Text])
+
+
+def _plain(part: UserPart) -> UserPart:
+    return replace(part, marks=()) if type(part) is File and part.marks else part
 
 
 def _without_space(text: str) -> str:

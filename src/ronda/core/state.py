@@ -17,17 +17,54 @@ from ronda.core.permissions import permitted_tools
 from ronda.core.plan import Plan, ToolSpec
 from ronda.core.sizes import LARGE, start_size
 from ronda.core.stuck import StuckDetector
-from ronda.core.taint import CLEAN, marks_in, may_leak
+from ronda.core.taint import CLEAN, marks_by_name, marks_in, marks_of, marks_of_hosted, may_leak
 
 
 class RunState:
     # Many, and read in every round: slots stay quick however many there are, an instance's dictionary does not.
     __slots__ = (
-        "_answer", "_asked", "_at", "_calls", "_conversation", "_end", "_is_guarded", "_is_released", "_is_timed", "_last",
-        "_marks", "_may_leak", "_obligations", "_partial", "_recoveries", "_steering", "_stuck", "_trusted",
-        "_unchecked_output", "children_asked", "denied", "driven", "ended", "failure", "id", "limit", "model_is_running",
-        "plan", "questions_asked", "round", "runs_tools", "shown_tools", "size", "start", "steered", "tool_calls",
-        "tool_rounds", "tools", "turns", "usage",
+        "_answer",
+        "_asked",
+        "_at",
+        "_calls",
+        "_conversation",
+        "_end",
+        "_hosted_marks",
+        "_is_guarded",
+        "_is_released",
+        "_is_timed",
+        "_last",
+        "_marks",
+        "_may_leak",
+        "_obligations",
+        "_partial",
+        "_recoveries",
+        "_steering",
+        "_stuck",
+        "_trusted",
+        "_unchecked_output",
+        "children_asked",
+        "denied",
+        "driven",
+        "ended",
+        "failure",
+        "id",
+        "limit",
+        "model_is_running",
+        "plan",
+        "questions_asked",
+        "round",
+        "runs_tools",
+        "sends_approved",
+        "shown_tools",
+        "size",
+        "start",
+        "steered",
+        "tool_calls",
+        "tool_rounds",
+        "tools",
+        "turns",
+        "usage",
     )  # fmt: skip
 
     def __init__(self, start: RunStarted) -> None:
@@ -42,8 +79,8 @@ class RunState:
         self.denied: Checked | None = None  # the guardrail's no that ends the run
         self.questions_asked = 0
         self._may_leak = False  # some of its tools send data out
-        self._marks: frozenset[str] = CLEAN  # what it has read, where it could send that out
         self._trusted: frozenset[str] = CLEAN  # tools that a person lets send data out
+        self.sends_approved: tuple[str, ...] = ()  # calls that may do so in the whole session (`taint.send_key`)
         self._asked: frozenset[str] = frozenset()  # the ids of its own questions
         self.children_asked: frozenset[str] = frozenset()  # the ids of what they asked
         self._recoveries = 0  # since something was finished, of those whose processes were not told to end
@@ -76,9 +113,13 @@ class RunState:
         self._is_guarded = bool(plan.guards) or plan.context_budget is not None
         self._is_timed = plan.limits.seconds is not None
         self._at = start.at  # of the newest fact, where somebody counts
+        self._marks = marks_in(start.turns)
+        if start.marks:
+            self._marks |= marks_of(start.marks)
+        self._hosted_marks = marks_of_hosted(plan.tools) if plan.tools else CLEAN
         if plan.tools and may_leak(plan.tools):
             self._may_leak = True
-            self._marks = marks_in(start.turns, self.tools)
+            self._marks |= marks_by_name(start.turns, {name: tool.labels for name, tool in self.tools.items()})
 
     def _count_time(self, event: Event) -> None:
         """The time since the fact before counts, unless the run waited meanwhile: for people, or for another process."""
@@ -102,6 +143,15 @@ class RunState:
         return bool(calls.questions) and not calls.running and not calls.todo(self.plan, self.tools)
 
     @property
+    def waits_for_people(self) -> bool:
+        """Nothing happens until somebody answers, although a tool may run: one that has asked, and waits in its process."""
+        calls = self._calls
+        if not calls.questions:
+            return False
+        asking = {question.call_id for question in calls.questions.values()}
+        return all(call.id in asking for call in calls.running) and not calls.todo(self.plan, self.tools)
+
+    @property
     def outlives(self) -> bool:
         """Whether it goes on when its client, or the process that drives it, is gone: it was to, or it has asked people."""
         has_asked = self.questions_asked > 0 or bool(self.children_asked)
@@ -111,9 +161,14 @@ class RunState:
         """Whether there was such a question, open or not."""
         return question in self._asked or question in self.children_asked
 
-    def is_leaking(self, tool: str) -> bool:
-        """Whether a call of this tool, now, could send out what must not leave."""
-        return tool in self._calls.leaking
+    @property
+    def marks(self) -> frozenset[str]:
+        """What it has read, of what `core.taint` looks at."""
+        return self._marks
+
+    def is_leaking(self, call: ToolCall) -> bool:
+        """Whether this call, now, could send out what must not leave."""
+        return self._calls.is_leaking(call, self.plan)
 
     def answers_for(self, call: str) -> list[Answered]:
         """What people said to the run that this call is."""

@@ -59,7 +59,7 @@ class StuckDetector(Struct, gc=False):
                 count = self._count_call(call, result.content)
                 if count >= REPEATS_BEFORE_TOLD:
                     content = result.content + _REPEATED.format(n=count)
-                    result = ToolResult(id, content, result.failed, result.attachments)
+                    result = ToolResult(id, content, result.failed, result.attachments, marks=result.marks)
                 if most is not None and count >= most:
                     self.end = _end_of(call.name, count)
             results.append(result)

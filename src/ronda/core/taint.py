@@ -4,16 +4,25 @@
     private     what it gives is not for everybody
     egress      it sends data out
 
-A run that has read both kinds asks a person before it sends anything, whatever its tools are permitted. Nothing that a model
-says changes that: what counts is which tools have run. A call is judged by what the model had read when it asked for it.
+The first two become marks of what a tool gave, and of the run that has read it. A run that has both asks a person before it
+sends anything, whatever its tools are permitted. Nothing that a model says changes that: what counts is which tools have run. A
+call is judged by what the model had read when it asked for it.
+
+A mark is a fact. It stands with the result that brought it (`ToolResult.marks`), so wherever a turn is carried over to, its marks
+are too, whether the tool is still there or not; what turns cannot carry, a run inherits in `RunStarted.marks`. Files count by
+being there: what people attach is private, what was fetched from an address is a stranger's. What tools of the model's own
+service give is never seen here: it counts as read with the model's first answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, assert_never
 
-from ronda.core.parts import AssistantTurn, ToolTurn, Turn
+import msgspec
+
+from ronda.core.known_turns import KnownTurns
+from ronda.core.parts import AssistantTurn, Audio, File, Image, Text, ToolTurn, Turn, UserPart, UserTurn, Video
 from ronda.core.plan import ToolSpec
 
 UNTRUSTED: Final = "untrusted"
@@ -22,6 +31,10 @@ EGRESS: Final = "egress"
 
 CLEAN: Final[frozenset[str]] = frozenset()
 _READ: Final = frozenset({UNTRUSTED, PRIVATE})
+
+LONGEST_KEY: Final = (
+    1000  # bytes of a call that is known again: databases find it by an index, whose entries have a bound
+)
 
 
 def taint_labels(tools: Iterable[ToolSpec]) -> frozenset[str]:
@@ -34,20 +47,76 @@ def may_leak(tools: Iterable[ToolSpec]) -> bool:
     return any(tool.labels and EGRESS in tool.labels for tool in tools)
 
 
-def marks_of(names: Iterable[str], tools: Mapping[str, ToolSpec]) -> frozenset[str]:
-    """What a run has read by calls of these tools."""
-    return _READ & {label for name in names if name in tools for label in tools[name].labels}
+def marks_of(labels: Iterable[str]) -> frozenset[str]:
+    """What a model has read by something with these labels, or these marks."""
+    return _READ.intersection(labels)
 
 
-def marks_in(turns: Sequence[Turn], tools: Mapping[str, ToolSpec]) -> frozenset[str]:
-    """The same of a conversation that a run begins with."""
+def marks_in(turns: Sequence[Turn]) -> frozenset[str]:
+    """What whoever has read a conversation has read."""
+    marks: set[str] = set()
+    if type(turns) is KnownTurns:
+        marks.update(turns.marks)
+        turns = turns[turns.known :]
+    for turn in turns:
+        if type(turn) is UserTurn:
+            for part in turn.parts:
+                if type(part) is not Text:
+                    marks |= marks_of_file(part)
+        elif type(turn) is ToolTurn:
+            for result in turn.results:
+                if result.marks:
+                    marks |= marks_of(result.marks)
+    return frozenset(marks) if marks else CLEAN
+
+
+def marks_of_file(part: UserPart) -> frozenset[str]:
+    """Of something that is no text: it is private, unless it comes from an address, which is a stranger's."""
+    match part:
+        case Text():
+            return CLEAN
+        case File(marks=marks) if marks:
+            return marks_of(marks)
+        case File(data=source) | Audio(data=source) | Image(url=source) | Video(url=source):
+            is_named = source is not None and source[:8].lower().startswith(("http://", "https://"))
+            return frozenset({UNTRUSTED if is_named else PRIVATE})
+        case _:
+            assert_never(part)
+
+
+def marks_by_name(turns: Sequence[Turn], labels: Mapping[str, Sequence[str]]) -> frozenset[str]:
+    """Of a conversation whose results have no marks, since a client wrote them, or they were kept before there were any: the
+    tools that they are said to be of had these labels. It can only add to what the results say themselves."""
+    if ToolTurn not in map(type, turns):
+        return CLEAN
     answered = {result.call_id for turn in turns if type(turn) is ToolTurn for result in turn.results}
     calls = [call for turn in turns if type(turn) is AssistantTurn for call in turn.calls]
-    return marks_of([call.name for call in calls if call.id in answered], tools)
+    names = {call.name for call in calls if call.id in answered}
+    return marks_of([label for name in names for label in labels.get(name, ())])
+
+
+def marks_of_hosted(tools: Iterable[ToolSpec]) -> frozenset[str]:
+    """What a model may have read with each of its answers: its own service runs these tools within it, out of our sight."""
+    return CLEAN.union(*[marks_of(tool.labels) for tool in tools if tool.is_hosted and tool.labels])
+
+
+def may_not_send(marks: frozenset[str]) -> bool:
+    """Whether whoever has read this sends nothing out without a person's word."""
+    return marks >= _READ
 
 
 def leaking(marks: frozenset[str], tools: Iterable[ToolSpec], trusted: frozenset[str] = CLEAN) -> frozenset[str]:
     """The tools whose calls a person has to approve now; `trusted` are those that a person has approved for the whole run."""
-    if not marks >= _READ:
+    if not may_not_send(marks):
         return CLEAN
     return frozenset([tool.name for tool in tools if EGRESS in tool.labels and tool.name not in trusted])
+
+
+def send_key(tool: str, arguments: str) -> str:
+    """By which a call that a person has let send data out is known again: the same tool with the same arguments, however they
+    are spaced and ordered. Empty for one that is not remembered, since it is too long or cannot be read."""
+    try:
+        key = msgspec.json.encode([tool, msgspec.json.decode(arguments)], order="sorted")
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return ""
+    return key.decode() if len(key) <= LONGEST_KEY else ""

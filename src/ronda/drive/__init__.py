@@ -30,7 +30,8 @@ from ronda.drive.contracts import (
     child_id,
 )
 from ronda.drive.driver import Driver
-from ronda.drive.inbox import Inbox, Message, check_answer
+from ronda.drive.inbox import Inbox, Message, Receipt, check_answer
+from ronda.drive.model_state import ModelState
 
 __all__ = [
     "Barrier",
@@ -41,8 +42,10 @@ __all__ = [
     "Inbox",
     "LongResults",
     "Message",
+    "ModelState",
     "OpenLongResults",
     "Provider",
+    "Receipt",
     "Show",
     "StartChild",
     "StopReason",

@@ -10,17 +10,33 @@ from ronda.core.run import Run
 from ronda.schema.validate import validator_for
 
 
+def are_to_fit(turn: AssistantTurn, is_strict: bool) -> bool:
+    """Whether calls of a turn must be looked at: most runs have no strict tool, and most calls no null."""
+    for part in turn.parts:  # noqa: SIM110  # asked in every round: a generator costs more than the rest of it
+        if type(part) is ToolCall and (is_strict or "null" in part.arguments):
+            return True
+    return False
+
+
 def fit_calls(finished: ModelFinished, run: Run) -> tuple[ModelFinished, list[str]]:
-    """Calls of strict tools satisfy their schema from here on, or say why not."""
-    from ronda.schema.strict import fit  # where nothing is strict, nothing of it is loaded
+    """Calls of strict tools satisfy their schema from here on, or say why not; those of others that run here have no null for
+    what may be absent."""
+    from ronda.schema.repair import NULL_LEFT_OUT
+    from ronda.schema.strict import fit, without_nulls  # where nothing is strict, nothing of it is loaded
 
     parts: list[AssistantPart] = []
     warnings: list[str] = []
     for part in finished.turn.parts:
         spec = run.tools.get(part.name) if type(part) is ToolCall else None
-        if type(part) is ToolCall and spec is not None and spec.strict and part.problem is None:
-            fitting = fit(part, spec)
-            if len(fitting.repairs) > len(part.repairs):
+        if type(part) is ToolCall and spec is not None and part.problem is None:
+            if spec.strict:
+                fitting = fit(part, spec)
+            elif spec.kind != "caller" and "null" in part.arguments:
+                fitting = without_nulls(part, spec)
+            else:
+                fitting = part
+            # That null stands for what is left out is how strict schemas are answered, and no news.
+            if any(not text.endswith(NULL_LEFT_OUT) for text in fitting.repairs[len(part.repairs) :]):
                 warnings.append(f"the arguments of '{part.name}' were repaired: {', '.join(fitting.repairs)}")
             part = fitting
         parts.append(part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from hashlib import blake2b
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias, cast
 
 from msgspec import Struct
 
@@ -16,13 +16,15 @@ from ronda.core.request import ModelRequest
 from ronda.errors import ToolFailed
 from ronda.wire.projection import Projection
 
+NO_DEPS: Final = object()  # of a run whose program gave nothing to its tools: None may be what was given
 NOBODY_TO_ASK: Final = "there is nobody to ask"
 
 # False: whoever watches is far behind. A provider then awaits `request.room` before it reads on.
 Show: TypeAlias = Callable[[list[Preview]], bool | None]
 Emit: TypeAlias = Callable[[list[Event]], bool | None]  # of previews, the same
-# Why the task that drives a run was cancelled: somebody wanted its end, its process ends with it, or somebody drives on.
-StopReason: TypeAlias = Literal["cancelled", "interrupted", "let go"]
+# Why the task that drives a run was cancelled: a caller wanted its end, another request wants its session, its process ends with
+# it, or another process drives on.
+StopReason: TypeAlias = Literal["cancelled", "superseded", "interrupted", "let go"]
 Barrier: TypeAlias = Callable[[], Awaitable[None]]
 Exclusive: TypeAlias = Callable[[str], AbstractAsyncContextManager[Any]]
 Summarize: TypeAlias = Callable[[Sequence[Turn]], str | Awaitable[str]]
@@ -68,11 +70,14 @@ class Capabilities(Struct, frozen=True):
     project: Project | None = None
     # Loads the model ahead of its first use; a line that says what was chosen for this machine.
     load: Callable[[], Awaitable[str]] | None = None
+    # Why the model cannot answer now, as is known without asking it; None if it can.
+    problem: Callable[[], str | None] | None = None
     thinks: bool = False  # a model whose name does not tell: it thinks if it is told to
     takes_addresses: bool = False  # of files: it fetches them itself
     # Whether a file of this media type goes to the model as it is. Others are shown to it as text.
     takes_file: Callable[[str], bool] = _takes_no_file
     keeps_files: bool = False  # its service does: an id that is not ours may be one of its own
+    hosts_tools: bool = False  # its service is known to run tools of its own
 
 
 _ANSWERS: Final = Capabilities()
@@ -93,13 +98,29 @@ class Channel(Protocol):
     @property
     def whole_results(self) -> frozenset[str]: ...
 
+    @property
+    def marks(self) -> frozenset[str]: ...
+
     def progress(self, call_id: str, text: str, stream: str = "", part: int = 0) -> None: ...
 
     async def ask(self, call_id: str, message: str, schema: Mapping[str, Any] | None) -> dict[str, Any] | None: ...
 
 
-class ToolContext(Struct, frozen=True):
-    """What a tool may know of where it runs. `key` is the same when the same call is tried again."""
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # typeshed has it: what the type checker reads is not installed
+
+    Deps = TypeVar("Deps", default=Any)
+else:
+    from typing import TypeVar
+
+    Deps = TypeVar("Deps")
+
+
+class ToolContext(Struct, Generic[Deps], frozen=True):
+    """What a tool may know of where it runs. `key` is the same when the same call is tried again.
+
+    A tool that takes a `ToolContext[Database]` finds the program's own `Database` in `deps`: `run_agent(…, deps=database)`.
+    """
 
     # Not gc=False: `channel` knows the run, and the traceback of a call that was cancelled knows this.
 
@@ -113,6 +134,8 @@ class ToolContext(Struct, frozen=True):
     workspace: str | None = None  # a folder for the files of its run, if it has one
     channel: Channel | None = None  # None where a tool is run without a run
     model: AskModel | None = None  # how a tool asks the run's own model; None where it cannot
+    # What the program gave the run for its tools. Only those that name its type are given it (`tools.deps`).
+    deps: Deps = cast("Any", None)  # a constant
 
     @property
     def key(self) -> str:
@@ -127,6 +150,11 @@ class ToolContext(Struct, frozen=True):
     def whole_results(self) -> frozenset[str]:
         """The ids of files with results that were too long, in the conversation that the run goes on with."""
         return frozenset() if self.channel is None else self.channel.whole_results
+
+    @property
+    def marks(self) -> frozenset[str]:
+        """What the run has read so far, of what must not leave on a stranger's word (`core.taint`)."""
+        return frozenset() if self.channel is None else self.channel.marks
 
     def progress(self, text: str, stream: str = "", part: int = 0) -> None:
         """Show whoever watches what there is so far: from any thread, and as often as you like. The model does not see it.
@@ -178,6 +206,7 @@ class ToolOutput(Struct, frozen=True, gc=False):
     files: tuple[File, ...] = ()
     questions: tuple[Asked, ...] = ()  # of an agent whose run waits for people: there is nothing else to say yet
     whole: str = ""  # the id of the file that has all of it, where `content` leaves something out
+    marks: tuple[str, ...] = ()  # what the model reads by it, beside what the labels of the tool say (`core.taint`)
 
 
 class Tool(Protocol):

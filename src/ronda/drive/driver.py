@@ -10,7 +10,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, assert_never
+from typing import Any, Final, Literal, assert_never
 
 from msgspec.structs import force_setattr, replace
 
@@ -44,7 +44,7 @@ from ronda.core.run import PROCESS_ENDED, Run
 from ronda.core.steering import Steering
 from ronda.core.transcript import repair, settle, whole_results
 from ronda.drive import guards, questions
-from ronda.drive.answers import fit_calls, problem_with
+from ronda.drive.answers import are_to_fit, fit_calls, problem_with
 from ronda.drive.contracts import (
     Barrier,
     Emit,
@@ -57,11 +57,16 @@ from ronda.drive.contracts import (
     Tool,
     child_id,
 )
-from ronda.drive.inbox import Inbox
+from ronda.drive.inbox import Inbox, wait_for_first
+from ronda.drive.model_state import ModelState
 from ronda.drive.offload import LIGHT, LIGHT_BYTES, is_heavy
-from ronda.drive.progress import show_progress
-from ronda.drive.tools import Waiting, as_text, call_tool
+from ronda.drive.tools import Waiting, as_text, call_tool, show_progress
 from ronda.errors import BadRequest, ProtocolError, UpstreamError
+
+SUPERSEDED: Final = "another request interrupted this run, because it goes on with the session or deletes it"
+
+
+AT_ONCE = 64  # calls that begin in one turn of the event loop: each takes it some 100 µs
 
 
 class Driver:
@@ -76,9 +81,9 @@ class Driver:
     # Many, and read in every round: slots stay quick however many there are, an instance's dictionary does not.
     __slots__ = (
         "at_once", "barrier", "call_ids", "emit", "exclusive", "guardrails", "has_callers", "inbox", "is_cancelled",
-        "is_strict", "jitter", "long_results", "loop", "now", "pending", "progressed", "provider", "room", "run", "sampled",
-        "scratch", "shown", "size", "sleep", "start_child", "steering", "summarize", "tools", "turns", "turns_before",
-        "warned", "why_stopped", "workspace",
+        "is_listening", "is_strict", "jitter", "long_results", "loop", "model_state", "now", "pending", "progressed", "provider",
+        "room", "run", "sampled", "scratch", "shown", "size", "sleep", "start_child", "steering", "summarize", "tools", "turns",
+        "turns_before", "warned", "why_stopped", "workspace",
     )  # fmt: skip
 
     def __init__(
@@ -98,9 +103,11 @@ class Driver:
         self.start_child: StartChild | None = None
         self.room: Wait | None = None
         self.long_results: OpenLongResults | None = None
+        self.model_state: ModelState | None = None
         self.why_stopped: Callable[[], StopReason] | None = None
         self.workspace: str | None = None
         self.at_once = False
+        self.is_listening = False  # it waits for a model or for tools: what people send is recorded at once
         # Clock, chance and time, for those who test.
         self.now: Callable[[], float] = time.time
         self.jitter: Callable[[], float] = random.random
@@ -158,6 +165,8 @@ class Driver:
 
     async def drive(self) -> None:
         self.loop = asyncio.get_running_loop()
+        if self.inbox is not None:
+            self.inbox.on_arrival = self.listen
         try:
             if (seconds := self.run.plan.limits.seconds) is None:
                 await self._loop()
@@ -171,6 +180,15 @@ class Driver:
                 self._break_off(why, why)
             self.flush()
             raise
+        finally:
+            if self.inbox is not None:
+                self.inbox.on_arrival = None
+
+    def listen(self) -> None:
+        """People have sent something. Guardrails and summaries are not disturbed: the next step looks."""
+        if self.is_listening and self.inbox:
+            questions.receive(self)
+            self.flush()
 
     async def _loop_for(self, seconds: float) -> None:
         try:
@@ -192,7 +210,7 @@ class Driver:
             if self.steering is not None and self.steering.has_pending and self.run.can_be_steered:
                 for text in self.steering.drain():
                     self.record(Steered(user(as_text(text)), self.now()))
-            if self.inbox:
+            if self.inbox is not None and self.inbox.messages:
                 questions.receive(self)
             actions = todo()
             if not actions:
@@ -235,7 +253,7 @@ class Driver:
             self.record(ModelInterrupted(fold(self.shown), PROCESS_ENDED, self.now()))
         self.record(Released(self.now()))
 
-    def _break_off(self, reason: Literal["cancelled", "interrupted", "limit"], message: str) -> None:
+    def _break_off(self, reason: Literal["cancelled", "superseded", "interrupted", "limit"], message: str) -> None:
         """Cancelled, or out of time: keep what was shown, answer what was asked, end the run."""
         run = self.run
         if run.ended is not None:
@@ -244,10 +262,12 @@ class Driver:
         said_something = run.model_is_running and bool(partial.text)
         if run.model_is_running:
             self.record(ModelInterrupted(partial, message, self.now()))
-        if reason == "cancelled" or reason == "interrupted":
-            why = (
-                "the run was cancelled" if reason == "cancelled" else "the run was interrupted: the server is stopping"
-            )
+        if reason == "cancelled":
+            self.record(RunFinished(reason, message="the run was cancelled", at=self.now()))
+        elif reason == "superseded":
+            self.record(RunFinished("cancelled", message=SUPERSEDED, at=self.now(), code=reason))
+        elif reason == "interrupted":
+            why = "the run was interrupted: the server is stopping"
             self.record(RunFinished(reason, message=why, at=self.now()))
         elif run.hands_over and run.plan.limits.on_limit == "answer":
             self.record(RunFinished("tool_calls", "max_seconds", message, at=self.now()))
@@ -280,6 +300,7 @@ class Driver:
         while True:  # as many tries as the plan allows, but none after something was shown
             self.shown = []
             self.call_ids = None
+            self.is_listening = True
             try:
                 finished = await self.provider.call(request, self.show)
                 break
@@ -287,6 +308,8 @@ class Driver:
                 self.record(ModelFailed(str(error), error.status_hint, request.attempt, self.now()))
                 return
             except UpstreamError as error:
+                if self.model_state is not None:
+                    self.model_state.failed(error)
                 if was_shown(self.shown, plan, started):
                     await self._break_answer_off(str(error), started)
                     return
@@ -297,14 +320,18 @@ class Driver:
                     self.record(failed)
                     return
                 retried = ModelRetried(request.attempt + 1, plan.retry.tries, str(error), wait, self.now())
+            finally:
+                self.is_listening = False
             request.attempt += 1
             self.record(retried)
             self.flush()
             await self.sleep(wait)
             self._stop_if_cancelled()
+        if self.model_state is not None and self.model_state.failed_at is not None:
+            self.model_state.answered()
         news = self._news_in(finished.warnings) if finished.warnings else []
         finished, warnings = settle(finished, run)
-        if self.is_strict and finished.turn.calls:
+        if are_to_fit(finished.turn, self.is_strict):
             finished, more = fit_calls(finished, run)
             warnings += more
         self.record(ModelFinished(finished.turn, finished.usage, finished.logprobs, now(), held=finished.held))
@@ -358,20 +385,34 @@ class Driver:
         calls = self._begin(actions)
         await self.keep()
         if len(calls) == 1 and self.run.open_count == 1:
-            self.finished(await call_tool(self, calls[0]))
+            self.is_listening = True
+            if self.inbox is not None and self.inbox.messages:
+                self.listen()
+            try:
+                done = await call_tool(self, calls[0])
+            finally:
+                self.is_listening = False
+            self.finished(done)
             return
-        tasks = [asyncio.create_task(call_tool(self, call)) for call in calls]
+        tasks: list[asyncio.Task[ToolFinished | Waiting]] = []
         try:
-            while tasks:
-                await self._next_of(tasks)
+            while tasks or calls:
+                if calls:
+                    tasks += [asyncio.create_task(call_tool(self, call)) for call in calls[:AT_ONCE]]
+                    calls = calls[AT_ONCE:]
+                if calls:
+                    await asyncio.sleep(0)  # others have their turn
+                else:
+                    await self._next_of(tasks)
                 for task in tasks:  # in the model's order, so that the same run tells the same story
                     if task.done():
                         self.finished(task.result())
                 tasks = [task for task in tasks if not task.done()]
                 # One that finished may let another begin: the next of a sequence, or of an exclusive key.
-                if started := self._begin(await self._startable()):
+                if calls:
+                    continue
+                if calls := self._begin(await self._startable()):
                     await self.keep()
-                    tasks += [asyncio.create_task(call_tool(self, call)) for call in started]
                 elif tasks:
                     self.flush()
         except asyncio.CancelledError:
@@ -401,10 +442,16 @@ class Driver:
 
     async def _next_of(self, tasks: list[asyncio.Task[ToolFinished | Waiting]]) -> None:
         """Until one of them is done, or somebody has answered a question that keeps another from starting."""
+        if self.inbox:
+            return
         waits: list[asyncio.Future[Any]] = [*tasks]
         if self.inbox is not None and self.run.questions:
             waits.append(self.inbox.arrival())
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        self.is_listening = True
+        try:
+            await wait_for_first(waits)
+        finally:
+            self.is_listening = False
 
     async def _startable(self) -> list[Action]:
         self._stop_if_cancelled()
@@ -439,6 +486,10 @@ class Driver:
     @property
     def whole_results(self) -> frozenset[str]:
         return whole_results(self.run.start.turns)
+
+    @property
+    def marks(self) -> frozenset[str]:
+        return self.run.marks
 
     def progress(self, call_id: str, text: str, stream: str = "", part: int = 0) -> None:
         show_progress(self, ToolProgressed(call_id, text, stream, part))

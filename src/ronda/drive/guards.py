@@ -16,7 +16,6 @@ from ronda.core.actions import Action, Check, Compact
 from ronda.core.events import Checked, CheckStage, Compacted, TextDelta, Warned
 from ronda.core.guardrails import GuardrailResult, refusal, verdict
 from ronda.core.parts import AssistantTurn
-from ronda.core.summary import excerpt, room_for
 from ronda.drive.tools import as_text, decode_arguments, error_text, is_being_cancelled
 from ronda.wire.conversation import read_turns
 
@@ -76,6 +75,8 @@ def _with_turns(answer: object) -> object:
 
 
 async def compact(driver: Driver, action: Compact) -> None:
+    from ronda.core.summary import excerpt, room_for  # few conversations get too long
+
     run = driver.run
     gone = run.dropped(action.upto, action.kept)
     room = room_for(run.plan.context_budget or 0)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache, partial
+from importlib import import_module
 from typing import Final, ParamSpec, TypeVar
 
 from ronda.core.parts import Turn
@@ -37,6 +39,26 @@ async def aside(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 @cache
 def thread() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, "ronda-aside")
+
+
+_loaded: Final[set[str]] = set()
+
+
+async def load(*names: str) -> None:
+    """Import modules that are slow to import, before somebody does who cannot wait. They are found in no time from then on.
+
+    What cannot be imported is left to whoever needs it to say so.
+    """
+    if _loaded.issuperset(names):  # `sys.modules` has a module from the beginning of its import on
+        return
+    await asyncio.to_thread(_import, names)
+    _loaded.update(names)
+
+
+def _import(names: Sequence[str]) -> None:
+    for name in names:
+        with suppress(ImportError):
+            import_module(name)
 
 
 def is_heavy(turns: Sequence[Turn], tools: Sequence[ToolSpec] = ()) -> bool:

@@ -18,8 +18,9 @@ from msgspec.structs import replace
 from ronda.core.events import Answered, Asked, Steered
 from ronda.core.parts import NULL, ToolCall
 from ronda.drive.contracts import NOBODY_TO_ASK, question_id
+from ronda.drive.inbox import acknowledge, refuse, wait_for_first, with_defaults
 from ronda.drive.tools import as_text, decode_arguments
-from ronda.errors import ToolFailed
+from ronda.errors import AlreadyAnswered, BadRequest, ToolFailed
 from ronda.schema.validate import check_schema
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def ask(driver: Driver, call: ToolCall) -> None:
     """May this call run?"""
     run, now = driver.run, driver.now()
     asked = Asked(question_id(run.id, run.questions_asked), call.id, "approval", call.name, call.arguments, at=now)
-    cause: Literal["permission", "taint"] = "taint" if run.is_leaking(call.name) else "permission"
+    cause: Literal["permission", "taint"] = "taint" if run.is_leaking(call) else "permission"
     driver.record(replace(asked, expires_at=_expiry(driver, now), cause=cause))
 
 
@@ -62,7 +63,7 @@ async def ask_person(
         while not answered.done():
             seconds = max(0.0, expires_at - driver.now()) if expires_at else None
             news: list[asyncio.Future[Any]] = [answered, inbox.arrival()]
-            await asyncio.wait(news, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await wait_for_first(news, seconds)
             if inbox:
                 receive(driver)
             else:
@@ -71,29 +72,46 @@ async def ask_person(
         inbox.expect_no_more(id)
     driver.flush()
     answer = answered.result()
-    return decode_arguments(answer.arguments) if answer.decision == "approve" and answer.arguments else None
+    if answer.decision != "approve" or (schema is None and not answer.arguments):
+        return None
+    values = decode_arguments(answer.arguments or "{}")
+    return values if schema is None else with_defaults(schema, values)
 
 
 def receive(driver: Driver) -> None:
     """Take what people sent."""
     assert driver.inbox is not None
-    for message in driver.inbox.take():
-        match message:
-            case Steered():
-                driver.record(replace(message, at=driver.now()))
-            case Answered():
-                _answer(driver, message)
-            case _:
-                assert_never(message)
-
-
-def _answer(driver: Driver, answer: Answered) -> None:
-    """An answer whose question was closed after it had been sent comes to nothing."""
     expire(driver)
+    run = driver.run
+    was_open = [question.id for question in run.questions]
+    for message, receipt in driver.inbox.take():
+        try:
+            match message:
+                case Steered():
+                    if run.ended is not None:
+                        raise AlreadyAnswered(f"run '{run.id}' was over before this reached it")
+                    driver.record(replace(message, at=driver.now()))
+                case Answered():
+                    _answer(driver, message, was_open)
+                case _:
+                    assert_never(message)
+        except BadRequest as error:
+            refuse(receipt, error)
+        except BaseException as error:
+            refuse(receipt, error)
+            raise
+        acknowledge(receipt)
+
+
+def _answer(driver: Driver, answer: Answered, was_open: list[str]) -> None:
+    """An answer whose question was closed after it had been sent comes to nothing. One that came together with another, which is
+    remembered and has decided this question too, is no mistake."""
     if any(question.id == answer.id for question in driver.run.questions):
         # Without lone surrogates, which no journal could write.
         message = None if answer.message is None else as_text(answer.message)
         _record(driver, replace(answer, message=message, at=driver.now()))
+    elif answer.id not in was_open:
+        raise AlreadyAnswered(f"question '{answer.id}' was closed before the answer reached run '{driver.run.id}'")
 
 
 def expire(driver: Driver) -> bool:

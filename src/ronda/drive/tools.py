@@ -1,4 +1,4 @@
-"""One tool call: its arguments checked, the tool run within its time, and whatever comes of it made a result.
+"""One tool call: arguments checked, the tool run within its time, what it shows meanwhile, and what comes of it made a result.
 
 Nothing a tool raises ends the loop: it is news for the model.
 """
@@ -6,20 +6,22 @@ Nothing a tool raises ends the loop: it is news for the model.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import types
 from collections.abc import Generator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ronda.core.events import Asked, ToolFinished
+from ronda.core.events import Asked, ToolFinished, ToolProgressed
 from ronda.core.parts import NULL, ToolCall, ToolResult
 from ronda.core.permissions import permit_tool
 from ronda.core.plan import ToolSpec
 from ronda.drive.contracts import LongResults, Tool, ToolContext, ToolOutput
+from ronda.drive.offload import LIGHT_BYTES
 from ronda.errors import RondaError, ToolFailed
 from ronda.schema.validate import validator_for
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from ronda.drive.driver import Driver
 
 log = logging.getLogger("ronda.tools")
+
+PROGRESS_BYTES: Final = 64 * 1024  # of one call, at the most: it is kept for as long as somebody may follow the run
 
 
 class Waiting(Struct, frozen=True):
@@ -58,7 +62,7 @@ async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished | Waiting:
     except RondaError as error:  # said on purpose
         return tool_failure(call, error_text(error))
     except Exception as error:  # whatever a tool raises is news for the model, never the end of the loop
-        log.warning("the tool '%s' raised", call.name, exc_info=error)
+        log.warning("the tool '%s' raised", call.name, exc_info=(type(error), error, _outside_ronda(error)))
         return tool_failure(call, describe_error(error))
     if output.questions:
         return Waiting([replace(question, call_id=call.id) for question in output.questions])
@@ -66,7 +70,16 @@ async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished | Waiting:
     most = driver.run.plan.limits.result_chars
     if (output.whole or (most is not None and len(output.content) > most)) and driver.long_results is not None:
         output, offers = await _shorten(driver, driver.long_results(), output, spec, context)
-    result = ToolResult(call.id, as_text(output.content), output.failed, output.attachments, whole=output.whole)
+    text = output.content
+    result = ToolResult(
+        call.id,
+        as_text(text) if len(text) <= LIGHT_BYTES else await _long_text(text),
+        output.failed,
+        output.attachments,
+        None,
+        output.whole,
+        output.marks,
+    )
     details = NULL if output.details is None else _encode_details(output.details, call)
     return ToolFinished(
         result,
@@ -123,6 +136,14 @@ def _context(driver: Driver, call: ToolCall, spec: ToolSpec) -> ToolContext:
         driver,
         driver.ask_model,
     )
+
+
+def _outside_ronda(error: Exception) -> types.TracebackType | None:
+    """The traceback from the tool's own code on: what called it is Ronda, and tells its author nothing."""
+    found = error.__traceback__
+    while found is not None and str(found.tb_frame.f_globals.get("__name__")).startswith("ronda."):
+        found = found.tb_next
+    return found or error.__traceback__
 
 
 def _encode_details(details: Mapping[str, Any], call: ToolCall) -> Raw:
@@ -193,19 +214,34 @@ def _go_on(work: Generator[Any, Any, ToolOutput], waits_for: Any) -> Generator[A
             return output
 
 
+async def _long_text(text: str) -> str:
+    """As `as_text`, and others have their turn meanwhile."""
+    if text.isascii():
+        return text
+    pieces: list[str] = []
+    for at in range(0, len(text), LIGHT_BYTES):
+        pieces.append(as_text(text[at : at + LIGHT_BYTES]))
+        await asyncio.sleep(0)
+    return "".join(pieces)
+
+
 def is_being_cancelled() -> bool:
     """Somebody cancelled us, rather than something that was awaited."""
     return (task := asyncio.current_task()) is not None and task.cancelling() > 0
 
 
 def error_text(error: Exception) -> str:
-    return as_text(str(error)) or type(error).__name__
+    return as_text(_public(error)) or type(error).__name__
 
 
-def describe_error(error: Exception) -> str:
+def describe_error(error: BaseException) -> str:
     """As Python shows it: of many an exception the words alone say nothing (`KeyError: 'no'`)."""
-    kind, said = type(error).__name__, as_text(str(error))
+    kind, said = type(error).__name__, as_text(_public(error))
     return f"{kind}: {said}" if said else kind
+
+
+def _public(error: BaseException) -> str:
+    return error.public if isinstance(error, RondaError) else str(error)
 
 
 def as_text(text: str) -> str:
@@ -213,3 +249,35 @@ def as_text(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-8", "replace").decode()
+
+
+def show_progress(driver: Driver, progress: ToolProgressed) -> None:
+    """What a tool shows while it is running → a preview. It may come from any thread, and too late."""
+    if not isinstance(progress.text, str):
+        raise TypeError(f"progress is a text, not {type(progress.text).__name__}")
+    if not driver.run.plan.stream:  # nobody watches
+        return
+    try:
+        is_here = asyncio.get_running_loop() is driver.loop
+    except RuntimeError:  # a thread
+        is_here = False
+    if is_here:
+        _show_here(driver, progress)
+    else:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the run is long over
+            driver.loop.call_soon_threadsafe(_show_here, driver, progress)
+
+
+def _show_here(driver: Driver, progress: ToolProgressed) -> None:
+    call_id, text = progress.call_id, progress.text
+    if not text or call_id not in [call.id for call in driver.run.open_calls]:
+        return
+    shown = driver.progressed.get(call_id, 0)
+    data = as_text(text).encode()
+    driver.progressed[call_id] = shown + len(data)
+    if shown > PROGRESS_BYTES:
+        return
+    if shown + len(data) > PROGRESS_BYTES:
+        data = data[: PROGRESS_BYTES - shown] + "\n… (no more of it is shown)".encode()
+    driver.flush()  # what happened before it is told before it
+    driver.emit([replace(progress, text=data.decode("utf-8", "ignore"))])

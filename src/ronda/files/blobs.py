@@ -203,10 +203,11 @@ class _NewBytes:
 
     def finish(self) -> tuple[str, bool]:
         self._hash, is_text = self._digest.finish()
+        self._pieces = [b"".join(self._pieces)]
         return self._hash, is_text
 
     def place(self) -> None:
-        self._blobs.contents[self._hash] = b"".join(self._pieces)
+        [self._blobs.contents[self._hash]] = self._pieces
 
     def discard(self) -> None:
         self._pieces = []

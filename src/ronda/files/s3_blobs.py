@@ -17,9 +17,10 @@ from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 from urllib.parse import urlsplit
 
+from ronda._extras import check_extra
 from ronda.errors import BadConfig
 from ronda.files.blobs import HASH, Digest, NewBlob
-from ronda.store import StoreError
+from ronda.store import RemoteStoreError, StoreError
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -31,6 +32,8 @@ _ABANDONED_AFTER: Final = timedelta(days=1)  # an upload takes less: whoever beg
 _IN_MEMORY: Final = 1024 * 1024  # bytes that come in; more wait in a temporary file
 _AT_A_TIME: Final = 256 * 1024
 _AMAZON: Final = "https://s3.amazonaws.com"
+_REFUSED: Final = "the server's file store refused this; the server's log says why"  # for clients
+_AWAY: Final = "the server's file store is out of reach; try again in a moment"
 
 
 class S3Blobs:
@@ -91,9 +94,9 @@ class S3Blobs:
                 raise FileNotFoundError(f"{self.place} does not have it") from error
             if error.code == "InvalidRange":
                 raise _BehindTheEnd(self.place, str(error)) from error
-            raise StoreError(self.place, f"{error.code}: {error.message}") from error
+            raise RemoteStoreError(self.place, f"{error.code}: {error.message}", _REFUSED) from error
         except (MinioException, HTTPError, OSError) as error:
-            raise StoreError(self.place, str(error)) from error
+            raise RemoteStoreError(self.place, str(error), _AWAY) from error
 
 
 class _BehindTheEnd(StoreError):
@@ -101,11 +104,9 @@ class _BehindTheEnd(StoreError):
 
 
 def _client(place: str) -> Minio:
-    try:
-        from minio import Minio
-        from minio.credentials.providers import AWSConfigProvider, ChainedProvider, EnvAWSProvider, IamAwsProvider
-    except ImportError as error:
-        raise BadConfig(f"files cannot be kept in {place}: the client is missing; pip install 'ronda[s3]'") from error
+    check_extra("s3", f"keeping files in {place}")
+    from minio import Minio
+    from minio.credentials.providers import AWSConfigProvider, ChainedProvider, EnvAWSProvider, IamAwsProvider
 
     url = urlsplit(os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or _AMAZON)
     if url.scheme not in ("http", "https") or not url.hostname:

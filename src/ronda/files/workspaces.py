@@ -28,6 +28,7 @@ from msgspec import Struct
 
 from ronda.errors import TooLarge
 from ronda.sandbox.folders import remove_tree
+from ronda.sandbox.processes import has_ended
 from ronda.sandbox.user import User, server_user
 from ronda.sandbox.workspace import write_input
 from ronda.store import StoreError
@@ -187,7 +188,7 @@ def _make_skills(place: Path) -> None:
 def _is_left_over(name: str) -> bool:
     """A spare folder of a server that is no more."""
     pid = name.removeprefix(_SPARE).partition("-")[0]
-    return name.startswith(_SPARE) and not os.path.exists(f"/proc/{pid}")
+    return name.startswith(_SPARE) and (not pid.isdigit() or has_ended(int(pid)))
 
 
 def _last_use(place: Path) -> float:

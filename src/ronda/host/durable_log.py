@@ -53,6 +53,11 @@ class DurableLog:
         await self._journal.barrier(self._run)
         self._show_upto(upto)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether something happened that is not shown yet."""
+        return bool(self._unseen)
+
     def close(self, *, is_broken: bool) -> None:
         """Nothing more will come. Where nothing is wrong, the rest is shown: there is nothing to wait for any more."""
         if self._timer is not None:

@@ -14,6 +14,7 @@ from ronda.core.events import RunStarted
 from ronda.core.known_turns import KnownTurns
 from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolTurn, Turn, UserTurn
 from ronda.core.sizes import LARGE, turns_size
+from ronda.core.taint import CLEAN, marks_in
 from ronda.core.transcript import repair, whole_results
 from ronda.store.sessions import ROOT, NewNode, NodeRow
 
@@ -36,6 +37,7 @@ class History(Struct, frozen=True):
     whole: frozenset[str] = (
         frozenset()
     )  # files that have all of results of which these turns have a part; with a `size`
+    marks: frozenset[str] = CLEAN  # what whoever has read these turns has read; with a `size`
 
     def node_at(self, count: int) -> int:
         """The node in which so many turns end; -1 if there are fewer."""
@@ -43,6 +45,11 @@ class History(Struct, frozen=True):
             return ROOT
         at = bisect_left(self.ends, count, key=itemgetter(1))
         return self.ends[at][0] if at < len(self.ends) else -1
+
+    def up_to(self, count: int) -> History:
+        """Its first turns, where so many end with a node."""
+        ends = tuple([one for one in self.ends if one[1] <= count])
+        return History(self.turns[:count], frozenset([place for place in self.own if place < count]), ends)
 
     def extend(self, number: int, upto: int, turns: tuple[Turn, ...], asked: int) -> History:
         """With another node behind its first `upto` turns."""
@@ -56,15 +63,18 @@ class History(Struct, frozen=True):
         if (self.size or not self.turns) and upto == len(self.turns) and _is_whole(turns):
             size = self.size + turns_size(turns, LARGE)
         all_turns = (*self.turns[:upto], *turns)
-        whole = self.whole | whole_results(turns) if size else frozenset()
-        return History(all_turns, own.union(added) if added else own, (*ends, (number, len(all_turns))), size, whole)
+        own, ends = own.union(added) if added else own, (*ends, (number, len(all_turns)))
+        if not size:
+            return History(all_turns, own, ends)
+        return History(all_turns, own, ends, size, self.whole | whole_results(turns), self.marks | marks_in(turns))
 
     def known_in(self, turns: tuple[Turn, ...], new: int) -> tuple[Turn, ...]:
         """The same turns, of which this is the beginning but for instructions; `new` of them are behind it."""
         lead = len(turns) - new - len(self.turns)
         if not self.size or lead < 0 or not all(type(turn) is SystemTurn for turn in turns[:lead]):
             return turns
-        return KnownTurns.of(turns, lead + len(self.turns), self.size + turns_size(turns[:lead], LARGE), self.whole)
+        size = self.size + turns_size(turns[:lead], LARGE)
+        return KnownTurns.of(turns, lead + len(self.turns), size, self.whole, self.marks)
 
 
 def _is_whole(turns: tuple[Turn, ...]) -> bool:
@@ -91,8 +101,9 @@ def history_of(path: Sequence[NodeRow]) -> History:
         ends.append((node.number, path[at + 1].upto if at + 1 < len(path) else node.ends))
     all_turns = tuple(turns)
     size = turns_size(all_turns, LARGE) if all_turns and _is_whole(all_turns) else 0
-    whole = whole_results(all_turns) if size else frozenset()
-    return History(all_turns, frozenset(own), tuple(ends), size, whole)
+    if not size:
+        return History(all_turns, frozenset(own), tuple(ends))
+    return History(all_turns, frozenset(own), tuple(ends), size, whole_results(all_turns), marks_in(all_turns))
 
 
 class Place(Struct, frozen=True, omit_defaults=True):

@@ -12,7 +12,10 @@ from weakref import WeakValueDictionary
 from ronda.host.log import Logs
 
 if TYPE_CHECKING:
+    from ronda.drive import ModelState
+    from ronda.host.extension import Extension
     from ronda.host.run import LiveRun
+    from ronda.store import StoreError
     from ronda.store.claims import Claims
 
 LAST_SECONDS: Final = 0.4  # until runs that were stopped must have said so
@@ -25,7 +28,11 @@ class Host:
         self._claims = claims
         self.live: dict[str, LiveRun] = {}
         self.logs = logs or Logs()
+        self.model: ModelState | None = None  # of the model that most runs have
+        self.extensions: tuple[Extension, ...] = ()  # of every run that begins, or is taken up, from now on
         self.is_stopping = False
+        # Told of a run whose parent is over and which could not be ended; None: that is logged.
+        self.left_child: Callable[[str, StoreError], None] | None = None
         self._left: set[asyncio.Task[Any]] = set()  # what did not care for being stopped
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 

@@ -39,7 +39,7 @@ class Tail:
         self._journal = journal
         self._live = live
         self._read = read
-        self._fill(events, previews)
+        self.fill(events, previews)
 
     @property
     def is_over(self) -> bool:
@@ -69,7 +69,7 @@ class Tail:
                 if not events:  # forgotten
                     break
                 if now != seen or events is not log.facts:
-                    self._fill(events, await journal.previews(id, len(log.facts) - 1))
+                    self.fill(events, await journal.previews(id, len(log.facts) - 1))
                 if now == seen:
                     await asyncio.wait([news])
                 seen = now
@@ -78,7 +78,7 @@ class Tail:
             log.close()
 
     async def _pump_live(self, live: LiveRun) -> None:
-        follower = live.follow(self._position)
+        follower = live.follow(self._log.last)
         try:
             while not follower.is_over and self._log.followers:
                 if events := follower.pull():
@@ -90,12 +90,12 @@ class Tail:
         await asyncio.sleep(0)
 
     @property
-    def _position(self) -> Position:
-        return len(self._log.facts) - 1, self._log.previews_since
+    def last(self) -> Position:
+        return self._log.last
 
-    def _fill(self, events: Sequence[Event], previews: Mapping[int, Sequence[Preview]]) -> None:
+    def fill(self, events: Sequence[Event], previews: Mapping[int, Sequence[Preview]]) -> None:
         """What is not in the log yet."""
-        fact, seen = self._position
+        fact, seen = self._log.last
         while fact < len(events):
             self._add(previews.get(fact, ())[seen:])
             fact, seen = fact + 1, 0

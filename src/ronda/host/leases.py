@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ronda.errors import BadRequest
+from ronda.host.supervisor import FIRST_PAUSE, LONGEST_PAUSE, Sleep, Supervisor, problem_with, report
+from ronda.store import StoreError
 from ronda.store.sessions import Lease, SessionRow
 from ronda.store.sessions import Sessions as SessionStore
 from ronda.wire.door_request import OnBusy
@@ -108,6 +111,7 @@ class Leases:
         may_replace: Callable[[str, str], Awaitable[bool]],
         cancel: Callable[[str, str], object],
         max_queue: int,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._store = store
         self._claims = claims
@@ -117,9 +121,12 @@ class Leases:
         self._max_queue = max_queue
         self._holder = os.urandom(8).hex()
         self._is_claimed = False
+        self._is_renewing = False
+        self._is_closing = False
         self._renewed = 0.0
         self._holds: dict[Key, Hold] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._supervisor = Supervisor(sleep)  # of its own: what is being written when a server ends is waited for
+        self._releases: dict[tuple[Key, str], asyncio.Task[Any]] = {}  # that failed, by session and run
         self.lines: dict[Key, deque[_Waiter]] = {}
 
     async def take(self, key: Key, run: str, on_busy: OnBusy) -> Hold:
@@ -154,32 +161,41 @@ class Leases:
 
     async def take_over(self, key: Key, run: str) -> Hold | None:
         """For a run that goes on: its own lease, whoever held it, or one that nobody has."""
+        await self._show_alive()
         lease, now = self._new_lease(run)
-        answer = await self._store.lease(*key, lease, now)
-        if not answer.is_ours and answer.other is not None and answer.other.run == run:
-            answer = await self._store.lease(*key, lease, now, answer.other.holder)
+        with self._released_on_error(key, lease):
+            answer = await self._store.lease(*key, lease, now)
+            if not answer.is_ours and answer.other is not None and answer.other.run == run:
+                answer = await self._store.lease(*key, lease, now, answer.other.holder)
         return self._hold(key, lease, answer.row, None) if answer.is_ours else None
 
     async def _try(self, key: Key, run: str) -> Hold | None:
-        if not self._is_claimed:  # so that others see whether this process lives
-            self._is_claimed = True
-            await self._claims.claim("", _claim_of(self._holder))
+        await self._show_alive()
         lease, now = self._new_lease(run)
-        answer = await self._store.lease(*key, lease, now)
-        if not answer.is_ours:
-            other = answer.other
-            if other is None or not await self._is_dead(other) or not await self._may_replace(other.run, key[0]):
-                return None
-            answer = await self._store.lease(*key, lease, now, other.holder)
+        with self._released_on_error(key, lease):
+            answer = await self._store.lease(*key, lease, now)
+            if not answer.is_ours:
+                other = answer.other
+                if other is None or not await self._is_dead(other) or not await self._may_replace(other.run, key[0]):
+                    return None
+                answer = await self._store.lease(*key, lease, now, other.holder)
         if not answer.is_ours:
             return None
         return self._hold(key, lease, answer.row, None if answer.other is None else answer.other.run)
+
+    async def _show_alive(self) -> None:
+        """Let others see whether this process lives: before its first lease, and until that has succeeded."""
+        if not self._is_claimed:
+            await self._claims.claim("", _claim_of(self._holder))
+            self._is_claimed = True
 
     def _new_lease(self, run: str) -> tuple[Lease, float]:
         now = self._clock()
         return Lease(self._holder, run, now + LEASE_SECONDS), now
 
     def _hold(self, key: Key, lease: Lease, row: SessionRow | None, left: str | None) -> Hold:
+        if (release := self._releases.pop((key, lease.run), None)) is not None:  # of an earlier try to get it
+            release.cancel()
         hold = self._holds[key] = Hold(self, key, lease, row, left)
         return hold
 
@@ -191,8 +207,30 @@ class Leases:
         return True
 
     async def release(self, hold: Hold) -> None:
-        await self._store.release(*hold.key, hold.lease)
+        with suppress(StoreError), self._released_on_error(hold.key, hold.lease):
+            await self._store.release(*hold.key, hold.lease)
         self._wake_first(hold.key)
+
+    @contextmanager
+    def _released_on_error(self, key: Key, lease: Lease) -> Iterator[None]:
+        """A lease that is in the store, or may be, and that nothing here holds would be renewed with the others for ever."""
+        try:
+            yield
+        except BaseException:
+            if (key, lease.run) not in self._releases:
+                self._releases[key, lease.run] = self.do_later("the release of a session", self._release(key, lease))
+            raise
+
+    async def _release(self, key: Key, lease: Lease) -> None:
+        pause = FIRST_PAUSE
+        while (problem := await problem_with(self._store.release(*key, lease))) is not None and not self._is_closing:
+            report(
+                f"the session '{key[1]}' is busy until it can be released, which is tried again in {pause:g} s", problem
+            )
+            await self._supervisor.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        self._releases.pop((key, lease.run), None)
+        self._wake_first(key)
 
     def forget(self, hold: Hold) -> None:
         if self._holds.get(hold.key) is hold:
@@ -207,13 +245,17 @@ class Leases:
 
     def renew_soon(self) -> None:
         now = self._clock()
-        if now - self._renewed >= RENEW_SECONDS / 2:  # once for all holds
+        if now - self._renewed >= RENEW_SECONDS / 2 and not self._is_renewing:  # once for all holds
             self._renewed = now
-            self.do_later(self._renew(now + LEASE_SECONDS))
+            self._is_renewing = True
+            self.do_later("the renewal of the sessions that runs go on with", self._renew(now + LEASE_SECONDS))
 
     async def _renew(self, until: float) -> None:
-        for key in await self._store.renew(self._holder, until):
-            self._make_room(key)
+        try:
+            for key in await self._store.renew(self._holder, until):
+                self._make_room(key)
+        finally:
+            self._is_renewing = False
 
     async def _interrupt(self, key: Key) -> None:
         if key in self._holds:
@@ -225,15 +267,16 @@ class Leases:
         if (hold := self._holds.get(key)) is not None:
             hold.loop.call_soon_threadsafe(hold.make_room, self._cancel)
 
-    def do_later(self, job: Coroutine[Any, Any, object]) -> None:
-        task = asyncio.get_running_loop().create_task(job)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def do_later(self, name: str, job: Coroutine[Any, Any, object]) -> asyncio.Task[Any]:
+        """What goes wrong with it is in the log, by this name."""
+        return self._supervisor.do(name, job)
 
     async def close(self) -> None:
-        """Wait for what is being written."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        """Wait for what is being written. What could not be is not waited for: other processes see that this one is gone."""
+        self._is_closing = True
+        for release in self._releases.values():
+            release.cancel()
+        await self._supervisor.wait()
 
 
 def _claim_of(holder: str) -> str:

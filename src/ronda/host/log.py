@@ -55,6 +55,19 @@ class FellBehind(RondaError):
     """What this follower needs next is no longer kept."""
 
 
+class CursorAhead(BadRequest):
+    """A position that the run has not come to. Whatever came from there on would have other numbers than the run's own."""
+
+    def __init__(self, after: Position, last: Position, param: str) -> None:
+        here = write_position(last)
+        super().__init__(
+            f"'{param}' is {write_position(after)}, and the run has come to {here}; follow it from {here}, or from before",
+            param=param,
+            code="cursor_ahead",
+        )
+        self.details = {"last_position": here}
+
+
 def ring(waiter: asyncio.Future[None]) -> None:
     """Wake whoever awaits it. Somebody else may have done so, or it is not awaited any more."""
     if not waiter.done():
@@ -237,9 +250,9 @@ class Log:
         return len(self._cursors)
 
     @property
-    def previews_since(self) -> int:
-        """How many came after the last fact."""
-        return len(self._since)
+    def last(self) -> Position:
+        """Where it has come to."""
+        return len(self.facts) - 1, len(self._since)
 
     @property
     def has_room(self) -> bool:
@@ -294,6 +307,9 @@ class Follower:
         behind = log._size - cursor.taken
         if not behind:
             return []
+        if self._fact >= len(log.facts):  # it saw in the journal, or elsewhere, what is about to be shown here
+            cursor.taken = log._size
+            return []
         is_all = behind <= PULL_BYTES
         if (
             is_all and self._fact == len(log.facts) - 1
@@ -324,6 +340,8 @@ class Follower:
         facts, previews = log.facts, log._kept.after
         last = len(facts) - 1
         events: list[Event] = []
+        if fact > last:
+            return events
         while fact < last:
             if (kept := previews.get(fact)) is not None:
                 events += kept[skip:]
@@ -376,6 +394,16 @@ class Follower:
         if self._cursor in log._cursors:
             log._cursors.remove(self._cursor)
             log._make_room()
+
+
+async def until_over(follower: Follower) -> None:
+    """Read to the end, and close it."""
+    try:
+        while not follower.is_over:
+            if not follower.pull():
+                await follower.wait()
+    finally:
+        follower.close()
 
 
 def _within(events: list[Event], most: int) -> list[Event]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ronda.core.events import RunFinished
 from ronda.core.run import Run, rebuild
 from ronda.journal import JournalConflict
+from ronda.journal.holds import release_on_error
+from ronda.store import StoreError
 
 if TYPE_CHECKING:
     from ronda.journal import Journal
+
+log = logging.getLogger(__name__)
 
 
 def waiting_children(run: Run) -> frozenset[str]:
@@ -19,19 +24,32 @@ def waiting_children(run: Run) -> frozenset[str]:
     return frozenset([question.child for question in run.questions if question.child])
 
 
-async def end_children(journal: Journal, children: Iterable[str]) -> None:
-    """Those that have not ended, and theirs."""
+async def end_children(
+    journal: Journal, children: Iterable[str], left: Callable[[str, StoreError], None] | None = None
+) -> None:
+    """Those that have not ended, and theirs. `left` is told of one that cannot be ended now: the run that started it is over all
+    the same."""
     for id in children:
         try:
-            events = await journal.resume(id)
+            await _end_child(journal, id, left)
         except JournalConflict:  # somebody drives it, and will find that it has no parent
             continue
+        except StoreError as error:
+            if left is None:
+                log.error("run %s, whose parent is over, could not be ended: %s", id, error)
+            else:
+                left(id, error)
+
+
+async def _end_child(journal: Journal, id: str, left: Callable[[str, StoreError], None] | None) -> None:
+    events = await journal.resume(id)
+    with release_on_error(journal, id):
         run = rebuild(events) if events else None
+        theirs: frozenset[str] = frozenset()
         if run is not None and run.ended is None:
             theirs = waiting_children(run)
             message = "the run that started it is over"
             journal.append(id, [*run.recover(), RunFinished("cancelled", message=message, at=time.time())])
-            journal.release(id)
-            await end_children(journal, theirs)
-        else:
-            journal.release(id)
+            await journal.barrier(id)
+        journal.release(id)
+    await end_children(journal, theirs, left)

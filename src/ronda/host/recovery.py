@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 
-from ronda.core.events import Answered, Fact, Preview, Recovered
+from ronda.core.events import Answered, Event, Fact, ModelStarted, Preview, Recovered
 from ronda.core.run import Run
+
+
+def previews_of_round(events: Sequence[Event], previews: Mapping[int, Sequence[Preview]]) -> list[Preview]:
+    """What was shown since the last model call began. Facts may have come in between: what people said meanwhile."""
+    begun = next((at for at in range(len(events) - 1, 0, -1) if type(events[at]) is ModelStarted), 0)
+    return [preview for at in range(begun, len(events)) for preview in previews.get(at, ())]
 
 
 def recovery_facts(run: Run, shown: Sequence[Preview] = ()) -> list[Fact]:

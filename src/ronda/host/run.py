@@ -10,9 +10,10 @@ who may be slow follow its log. A run that nobody can follow has none.
 from __future__ import annotations
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypeAlias, cast
 
@@ -23,18 +24,20 @@ from ronda.drive import (
     Message,
     OpenLongResults,
     Provider,
+    Receipt,
     StopReason,
     Summarize,
     Tool,
     ToolContext,
     ToolOutput,
 )
+from ronda.drive.contracts import NO_DEPS
 from ronda.drive.driver import Driver
-from ronda.errors import BadRequest
+from ronda.errors import BadRequest, RondaError
 from ronda.host.channel import Channel, ChannelReader
 from ronda.host.durable_log import DurableLog
-from ronda.host.log import START, Follower, Log, Position
-from ronda.host.orphans import end_children, waiting_children
+from ronda.host.extension import Extension, FactTaps, Tap, ToolExtension, tell_facts
+from ronda.host.log import ALL_PREVIEWS, START, Follower, Log, Position
 from ronda.trace.run import RunSpans, run_spans
 from ronda.trace.spans import Emit, OpenSpan, Tracer, go_on, span
 
@@ -46,7 +49,6 @@ if TYPE_CHECKING:
     from ronda.journal import Journal
 
 Outcome: TypeAlias = Literal["finished", "waiting"]
-Tap: TypeAlias = Callable[[Sequence[Event]], object]
 # A run, its tool's context, an agent, its inputs, "single" or "agentic" → what the agent said.
 StartChildOf: TypeAlias = "Callable[[LiveRun, ToolContext, Any, dict[str, Any], str], Awaitable[ToolOutput]]"
 
@@ -129,9 +131,10 @@ class LiveRun(Driven):
 
     # Many, and nearly all read by every run: slots stay quick however many there are, an instance's dictionary does not.
     __slots__ = (
-        "_end", "_facts", "_host", "_size", "_taps", "_told", "_why", "approver", "before_end", "exclusive", "facts", "family",
-        "files", "goes_on", "guardrails", "inbox", "is_cancelled", "journal", "log", "long_results", "parent", "provider",
-        "read_answer", "run", "scratch", "sleeping", "span", "start_child_of", "steering", "summarize", "tools", "workspace",
+        "_calls", "_end", "_fact_taps", "_facts", "_handlers", "_host", "_size", "_taps", "_told", "_why",
+        "approver", "before_end", "deps", "exclusive", "extensions", "facts", "family", "files", "goes_on", "guardrails",
+        "inbox", "is_cancelled", "journal", "log", "long_results", "parent", "provider", "read_answer", "run",
+        "scratch", "sleeping", "span", "start_child_of", "steering", "summarize", "tools", "workspace",
     )  # fmt: skip
 
     def __init__(
@@ -163,6 +166,7 @@ class LiveRun(Driven):
         self.read_answer: Callable[[Run], Any] | None = None  # in a span of its own; called where somebody traces
         self.workspace: str | None = None  # a folder for its tools
         self.long_results: OpenLongResults | None = None  # who keeps those that are too long for a model
+        self.deps: Any = NO_DEPS  # what a program gave its tools
         self.files: Any = None  # where what its children make is kept; theirs to know
         self.goes_on = False  # it was begun before: what it has started may be there
         self.parent: LiveRun | None = None  # of a run that is a call of another: both stop for the same reason
@@ -178,6 +182,10 @@ class LiveRun(Driven):
         self._facts: list[Event] = [run.start]  # that a log would have; nobody can follow a run of the library's later
         self._host = host
         self._taps = taps
+        self.extensions: Sequence[Extension] = () if host is None else host.extensions
+        self._fact_taps: FactTaps | None = None  # of the extensions, while it is driven
+        self._calls: Provider | None = None  # what its model calls go through, where an extension is around them
+        self._handlers: Mapping[str, Tool] | None = None  # what its tool calls go through, likewise
         self._size = run.size  # of what was told
         if host is not None:
             must_be_kept = run.start.outlives or run.questions_asked > 0
@@ -193,6 +201,8 @@ class LiveRun(Driven):
         """What happened before somebody else drives it on: its facts, from RunStarted on, and what was shown after some."""
         self.facts = len(events)
         self.goes_on = True
+        from ronda.host.orphans import waiting_children
+
         self.sleeping = waiting_children(self.run)
         if self.log is None:
             self._facts += events[1:]
@@ -222,6 +232,15 @@ class LiveRun(Driven):
         return self.log.follow(after)
 
     @property
+    def last(self) -> Position:
+        """The last position that anybody can have seen. What the journal keeps of a run is seen elsewhere a moment earlier."""
+        if self.log is None:
+            return len(self._facts) - 1, 0
+        if type(self._told) is DurableLog and self._told.is_behind:
+            return self.facts - 1, ALL_PREVIEWS
+        return self.log.last
+
+    @property
     def followers(self) -> int:
         return 0 if self.log is None else self.log.followers
 
@@ -244,6 +263,8 @@ class LiveRun(Driven):
                 self.stop()
         spans: RunSpans | None = None
         try:
+            if self.extensions:
+                self._extend()
             if self.span is None and Tracer.is_idle():  # nearly always
                 await self._drive(None)
             elif host is None:  # the library's doors have spans of their own
@@ -256,11 +277,7 @@ class LiveRun(Driven):
                     if spans is not None:
                         emit("result", self._answer())
         except asyncio.CancelledError:
-            try:
-                if self._end is not None and self.before_end is not None:
-                    await self.before_end(self)
-            finally:
-                self._show_end()  # which promises nothing
+            await self._end_cancelled()
             raise
         except Exception as error:
             self.error = error  # before the log is closed: whoever follows it asks then
@@ -280,10 +297,38 @@ class LiveRun(Driven):
                     is_waiting = run.ended is None and run.is_waiting
                     journal.release(run.id, waiting=is_waiting)
                 if self.sleeping and run.ended is not None:
-                    await end_children(journal, self.sleeping)
+                    from ronda.host.orphans import end_children  # for runs that have started others
+
+                    await end_children(journal, self.sleeping, None if host is None else host.left_child)
                 if is_waiting:  # whoever answers may go on with it at once, in another process
-                    await journal.barrier(run.id)
+                    with suppress(RondaError):  # its questions are kept; that it waits is seen by whoever reads them
+                        await journal.barrier(run.id)
         return "waiting" if run.ended is None else "finished"
+
+    def _extend(self) -> None:
+        self._fact_taps = FactTaps(self.run, self.extensions) or None
+        calls, tools = self.provider, self.tools
+        for extension in self.extensions:
+            calls = extension.around(self.run, calls)
+            if isinstance(extension, ToolExtension):
+                tools = {name: extension.around_tool(self.run, tool) for name, tool in tools.items()}
+        self._calls = None if calls is self.provider else calls
+        self._handlers = None if tools is self.tools else tools
+
+    async def _end_cancelled(self) -> None:
+        """Somebody who asked for the end through another request is told of it when it is kept. Else it promises nothing."""
+        try:
+            if self._end is not None and self.cancel_was_asked:
+                await self._barrier()
+            elif self._end is not None and self.before_end is not None:
+                await self.before_end(self)
+        except Exception as error:
+            self.error = error
+            raise
+        finally:
+            self._keep_end()
+            if self.error is None:
+                self._show_end()
 
     def _around(self) -> AbstractContextManager[Emit]:
         """The span that this run is told in: it may have begun when the run was opened."""
@@ -318,11 +363,12 @@ class LiveRun(Driven):
     def _driver(self, spans: RunSpans | None) -> Driver:
         told = self._told
         is_told = self._host is not None or self.journal is not None or told is not None or bool(self._taps)
+        tools = self.tools if self._handlers is None else self._handlers
         driver = Driver(
             self.run,
-            self.provider,
-            self.tools if spans is None else spans.around(self.tools),
-            self._emit if is_told else _to_nobody,
+            self.provider if self._calls is None else self._calls,
+            tools if spans is None else spans.around(tools),
+            self._emit if is_told or self._fact_taps is not None else _to_nobody,
             None if self.journal is None else self._barrier,
         )
         driver.exclusive = self.exclusive
@@ -337,15 +383,27 @@ class LiveRun(Driven):
         driver.workspace = self.workspace
         driver.long_results = self.long_results
         driver.at_once = spans is not None
+        if (host := self._host) is not None and host.model is not None and host.model.provider is self.provider:
+            driver.model_state = host.model
         if self.scratch is not None:
             driver.go_on_from(self.scratch)
         return driver
 
-    def send(self, message: Message) -> None:
-        """To the run while it is driven: an answer, or what the model is to hear. Raises what is wrong with an answer."""
+    def submit(self, message: Message) -> Receipt:
+        """To the run while it is driven: an answer, or what the model is to hear. Raises what is wrong with an answer. The
+        receipt is done once it is recorded; `tell` waits until it is kept."""
         if self.inbox is None:
             raise BadRequest(f"run '{self.run.id}' takes no messages")
-        self.inbox.send(message)
+        return self.inbox.submit(message)
+
+    async def tell(self, receipts: Sequence[Receipt]) -> None:
+        """Return once everything that these are of is recorded, and kept."""
+        await asyncio.wait(receipts)
+        for receipt in receipts:
+            receipt.result()
+        await self.keep()
+        if self.error is not None:
+            raise self.error
 
     def keep(self) -> Awaitable[None]:
         """Done once everything that happened so far is kept."""
@@ -359,8 +417,16 @@ class LiveRun(Driven):
         if self.journal is not None:
             self.journal.append(self.run.id, [finished])
             self.journal.release(self.run.id)
+        tell_facts(self.extensions, self.run, [finished])
         self._tell([finished])
         self._close()
+
+    def discard(self, why: str) -> None:
+        """Of a run that was opened: nobody will drive it, so that it ends, unless it has."""
+        if self.run.ended is None:
+            self.end(RunFinished("cancelled", message=why, at=time.time()))
+        else:
+            self._close()
 
     def leave(self) -> None:
         """Nobody drives it here: whoever does takes it up from the journal."""
@@ -373,10 +439,17 @@ class LiveRun(Driven):
         self._why = "let go" if self.run.outlives else "interrupted"
         self.cancel()
 
+    def supersede(self) -> None:
+        """Another request goes on with its session."""
+        self._why = "superseded"
+        self.cancel()
+
     def _why_stopped(self) -> StopReason:
         return self._why if self.parent is None else self.parent._why_stopped()
 
     def _close(self) -> None:
+        if self.inbox:
+            self.inbox.close(self.error)
         if self._told is not None:
             self._told.close(is_broken=self.error is not None)
         if self.span is not None:  # nobody has driven it
@@ -397,10 +470,13 @@ class LiveRun(Driven):
         run, journal = self.run, self.journal
         self.facts += len(batch)
         is_end = run.ended is not None
-        if journal is not None and not (is_end and self.before_end is not None):
+        is_late = is_end and self.before_end is not None and journal is not None
+        if journal is not None and not is_late:
             journal.append(run.id, batch, run.size - self._size)
         for tap in self._taps:
             tap(batch)
+        if self._fact_taps is not None and not is_late:
+            self._fact_taps.tell(batch)
         if is_end and journal is not None:
             self._end = batch
         elif log is not None:
@@ -425,6 +501,8 @@ class LiveRun(Driven):
         if self._end is not None and self.before_end is not None and self.journal is not None:
             self.before_end = None
             self.journal.append(self.run.id, self._end)
+            if self._fact_taps is not None:
+                self._fact_taps.tell(self._end)
 
     def _show_end(self) -> None:
         self._keep_end()

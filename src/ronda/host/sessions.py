@@ -10,6 +10,7 @@ since the session has moved on. A process that died leaves its run in the journa
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
@@ -33,6 +34,7 @@ from ronda.host.history import (
     skip_turns,
 )
 from ronda.host.leases import Hold, Key, Leases
+from ronda.host.supervisor import Sleep
 from ronda.store.sessions import NO_BOUNDS, ROOT, Bounds, SessionRow
 from ronda.store.sessions import Sessions as SessionStore
 from ronda.wire.door_request import SessionWish
@@ -124,9 +126,10 @@ class SessionHost:
         bounds: Bounds = NO_BOUNDS,
         max_queue: int = 32,
         clock: Callable[[], float] = time.time,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         self.store = store
-        self.leases = Leases(store, claims, clock, self._is_left, cancel, max_queue)
+        self.leases = Leases(store, claims, clock, self._is_left, cancel, max_queue, sleep)
         self._find_run = find_run
         self._bounds = bounds
         self._clock = clock
@@ -183,7 +186,7 @@ class SessionHost:
     def over_soon(self, run: str) -> None:
         """The same, for those who cannot wait."""
         if run in self._visits:
-            self.leases.do_later(self.over(run))
+            self.leases.do_later("the release of a session", self.over(run))
 
     async def leave(self, visit: Visit) -> None:
         for run in visit.hold.under_way:
@@ -285,7 +288,7 @@ class SessionHost:
             self._remember(key, _KnownSession(known.created, number, known.size + len(node.turns), history))
         if now >= self._next_prune:
             self._next_prune = now + PRUNE_SECONDS
-            self.leases.do_later(self.store.prune(self._bounds, now))
+            self.leases.do_later("the pruning of sessions", self.store.prune(self._bounds, now))
 
     async def _write_back(self, run: str, owner: str) -> bool:
         """A run whose process is gone."""

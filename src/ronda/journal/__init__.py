@@ -5,8 +5,9 @@ all runs that reach a barrier in one tick share a commit. A store numbers a run'
 unique, so of two drivers of one run one wins and the other is told.
 
 Whoever drives a run holds it: from the append of its RunStarted, or from `resume`, until `release`. Looking at one (`read`) needs
-no hold. When something goes wrong with keeping a run's events, every `barrier` of that run says so until it is released;
-other runs are not disturbed.
+no hold. A `resume` that returns is followed by a `release`, whatever happens in between (`holds.release_on_error`). When
+something goes wrong with keeping a run's events, every `barrier` of that run says so until it is released; other runs are not
+disturbed.
 
 Every store passes `ronda.testing.journals`. Choosing one is the caller's: `memory.MemoryJournal` or `sqlite.SqliteJournal`.
 """
@@ -18,7 +19,8 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from ronda.core.events import EndReason, Event, Preview, RunFinished, RunStarted
+from ronda.core.events import Asked, EndReason, Event, Preview, RunFinished, RunStarted
+from ronda.core.plan import ToolSpec
 from ronda.errors import RondaError
 
 
@@ -28,12 +30,21 @@ class JournalConflict(RondaError):
     status_hint = 409
 
 
-def driven_here(run: str) -> JournalConflict:
-    return JournalConflict(f"run {run!r} is being driven here already")
+class WrittenByNewer(JournalConflict):
+    """A newer Ronda began or drove the run, and this one does not know all that it means: it may be read here, not driven."""
 
 
-def driven_elsewhere(run: str, place: str) -> JournalConflict:
-    return JournalConflict(f"run {run!r} is being driven by another process that uses {place}")
+class DrivenHere(JournalConflict):
+    """This process holds the run: it drives it, or another task is just resuming or releasing it. The run is not lost to another
+    process, so a task that wants to drive it looks again."""
+
+
+def driven_here(run: str) -> DrivenHere:
+    return DrivenHere(f"run {run!r} is being driven here already")
+
+
+def driven_elsewhere(run: str) -> JournalConflict:
+    return JournalConflict(f"run {run!r} is being driven by another process")
 
 
 RunState: TypeAlias = Literal["running", "waiting", "finished", "failed", "cancelled", "interrupted"]
@@ -81,6 +92,23 @@ class RunPage(Struct, frozen=True):
     before: int | None = None
 
 
+class OpenQuestion(Struct, frozen=True, omit_defaults=True):
+    """A question that waits for a person, with what a list tells of it: of its tool no more than what it is, and in which round
+    the call was made."""
+
+    question: Asked
+    tool: ToolSpec | None = None
+    round: int = 0
+
+
+class RunQuestions(Struct, frozen=True):
+    """What a run asks. None: only its events tell, since no Ronda that notes questions has driven it."""
+
+    run: str
+    session: str
+    questions: tuple[OpenQuestion, ...] | None
+
+
 class Journal(Protocol):
     def append(self, run: str, events: Sequence[Event], size: int | None = None) -> None:
         """Take a run's next events: all facts, or all previews. Never waits. The first of a run is its RunStarted.
@@ -91,7 +119,8 @@ class Journal(Protocol):
         """
 
     async def barrier(self, run: str) -> None:
-        """Return once everything appended to this run is kept. Raises what went wrong with keeping it."""
+        """Return once everything appended to this run is kept. Raises what went wrong with keeping it; also of a run that was
+        released since it was appended to, for whoever waits at once."""
 
     async def read(self, run: str) -> list[Event]:
         """All events of a run, in order; empty for a run that is not known. A torn tail is dropped."""
@@ -108,20 +137,29 @@ class Journal(Protocol):
         """Return when the run may have grown: as soon as another process says so, where they can; else after a moment."""
 
     async def resume(self, run: str) -> list[Event]:
-        """Read a run in order to drive it: the next append goes right after what this returns.
+        """Read a run in order to drive it: the next append goes right after what this returns. Of several tasks that resume a
+        run one gets it, and not before a release of that run is kept.
 
-        Raises JournalConflict if somebody drives it: here, or in another process that is alive.
+        Raises DrivenHere if it is held here, and JournalConflict if another process that is alive drives it.
         """
 
     def expect(self, owner: str, call_ids: Sequence[str], run: str) -> None:
         """The run, which is driven here, waits for the caller's results of these calls. Kept with its events; the newest run
         wins."""
 
-    async def run_of_call(self, owner: str, call_id: str) -> str | None:
-        """The run of this owner that handed out the call, if any."""
+    def note_questions(self, run: str, questions: tuple[OpenQuestion, ...]) -> None:
+        """These, and no others, are open in the run, which is driven here. Kept with its events, for `open_questions`."""
+
+    async def open_questions(self, owner: str, limit: int) -> list[RunQuestions]:
+        """Of the owner's runs without an end those that ask something, or may: first those under way, then those that wait, of
+        both the newest first. Reads no run's events."""
+
+    async def runs_of_calls(self, owner: str, call_ids: Sequence[str]) -> dict[str, str]:
+        """Which of these calls runs of this owner have handed out, and which run each."""
 
     async def unfinished_runs(self) -> list[UnfinishedRun]:
-        """Runs without an end that nobody drives: what a crash cut off, and what was released before its end."""
+        """Runs without an end that nobody drives: what a crash cut off, and what was released before its end, whether or not the
+        release could be kept."""
 
     async def list_runs(self, query: RunQuery) -> RunPage:
         """One page of an owner's runs, the newest first."""
@@ -144,6 +182,15 @@ class Journal(Protocol):
 
     async def close(self) -> None:
         """Keep everything, then let go of the store. Raises what went wrong with keeping it."""
+
+
+def is_text(name: str) -> bool:
+    """What is none (a lone surrogate) nobody can have kept."""
+    try:
+        name.encode()
+    except UnicodeError:
+        return False
+    return True
 
 
 _STATES: Final[dict[EndReason, RunState]] = {

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from typing import Final, Protocol
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
 from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
 from ronda.core.sizes import events_size
 from ronda.errors import ProtocolError, RondaError
-from ronda.journal import driven_here
+from ronda.journal import OpenQuestion, driven_here
 from ronda.journal.previews import PendingPreviews, PreviewBatch, outlives
 
 LARGE: Final = 256 << 10  # as `core.sizes` counts: more than this is not for the event loop
@@ -23,8 +24,8 @@ class RunBuffer:
     """A run that is driven here, and what of it waits to be written."""
 
     __slots__ = (
-        "can_wait", "dirty", "error", "expected", "finished", "is_awaited", "is_reported", "key", "marked", "name", "next",
-        "pending", "previews", "released", "size", "waiting", "was_waiting",
+        "__weakref__", "can_wait", "dirty", "error", "expected", "finished", "is_awaited", "is_reported", "key", "marked", "name",
+        "next", "pending", "previews", "questions", "released", "size", "waiting", "was_waiting",
     )  # fmt: skip
 
     def __init__(self, name: str, key: int, next: int) -> None:
@@ -35,6 +36,7 @@ class RunBuffer:
         self.size = 0  # of the pending events, as `core.sizes` counts
         self.previews: PendingPreviews | None = None  # of one that outlives its process
         self.expected: list[tuple[str, str]] = []
+        self.questions: tuple[OpenQuestion, ...] | None = None  # None: as they were
         self.dirty = False
         self.is_awaited = False  # a barrier waits for it
         # Until a barrier does: it has nothing to do with other runs, and does not outlive its process.
@@ -58,6 +60,7 @@ class RunBuffer:
         self.pending = []
         self.size = 0
         self.expected = []
+        self.questions = None
         self.previews = None
         self.dirty = False
         self.finished = False
@@ -76,6 +79,7 @@ class Portion(Struct):
     is_let_go: bool
     is_waiting: bool
     previews: list[PreviewBatch] = []
+    questions: tuple[OpenQuestion, ...] | None = None
     are_over: bool = False  # the previews before these are of rounds that are over
     error: RondaError | None = None  # it cannot be written
 
@@ -88,6 +92,7 @@ class Portion(Struct):
         buffer.is_awaited = False
         if buffer.expected:
             buffer.expected = []
+        portion.questions, buffer.questions = buffer.questions, None
         if buffer.previews is not None:
             portion._take_previews(buffer.previews)
         return portion
@@ -103,13 +108,15 @@ class Portion(Struct):
         more = buffer.pending or buffer.expected or (buffer.previews is not None and buffer.previews.pending)
         is_paused = buffer.waiting and not self.is_waiting
         is_released = buffer.released and buffer.key and not (buffer.finished or self.is_let_go)
-        return bool(more or is_paused or is_released)
+        return bool(more or buffer.questions is not None or is_paused or is_released)
 
     def put_back(self) -> None:
         buffer = self.buffer
         buffer.pending = self.events + buffer.pending
         buffer.size += self.size
         buffer.expected = self.expected + buffer.expected
+        if buffer.questions is None:
+            buffer.questions = self.questions
         if buffer.previews is not None:
             buffer.previews.put_back(self.previews, are_over=self.are_over)
 
@@ -132,6 +139,8 @@ class BufferedJournal:
     def __init__(self, writing: _Commits) -> None:
         self._writing = writing
         self._buffers: dict[str, RunBuffer] = {}
+        # Runs that were released, for as long as something of them is being written: whoever waits for that hears how it went.
+        self._released: WeakValueDictionary[str, RunBuffer] = WeakValueDictionary()
 
     def append(self, run: str, events: Sequence[Event], size: int | None = None) -> None:
         if not events:
@@ -182,6 +191,15 @@ class BufferedJournal:
         if not buffer.dirty and buffer.error is None:
             self._writing.mark(buffer)
 
+    def note_questions(self, run: str, questions: tuple[OpenQuestion, ...]) -> None:
+        buffer = self._buffers.get(run)
+        if buffer is None:
+            raise _not_driven(run)
+        if buffer.error is None:
+            buffer.questions = questions
+            if not buffer.dirty:
+                self._writing.mark(buffer)
+
     def pause(self, run: str) -> None:
         buffer = self._buffers.get(run)
         if buffer is not None:
@@ -200,6 +218,8 @@ class BufferedJournal:
             report_lost(buffer)
         if buffer.key and not buffer.finished and not buffer.dirty:
             self._writing.mark(buffer)  # to say that nobody drives it any more
+        if buffer.dirty:
+            self._released[run] = buffer
 
 
 def _not_driven(run: str) -> ProtocolError:

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
+from msgspec import Raw, Struct
 from msgspec.structs import asdict
 
-from ronda.core.events import Event, RunStarted
-from ronda.journal import RunPage, RunQuery, RunSummary, UnfinishedRun
+from ronda.core.events import FORMAT, Event, RunStarted, Warned
+from ronda.journal import OpenQuestion, RunPage, RunQuery, RunQuestions, RunSummary, UnfinishedRun, WrittenByNewer
 from ronda.store import StoreError
 from ronda.store.sql import Sql
 
 _log = logging.getLogger(__name__)
+
+_UNKNOWN: Final = "passed over an event that this Ronda does not know, of the kind "
+# "apart": an event whose large part is a row of its own (`sqlite_tables.LargeEvent`).
+_KINDS: Final = frozenset({str(kind.__struct_config__.tag) for kind in get_args(Event)} | {"apart"})
+
+
+class _Tagged(Struct):
+    type: str
+
+
+_split_row = msgspec.json.Decoder(list[Raw]).decode
+_read_kind = msgspec.json.Decoder(_Tagged).decode
 
 
 class DamagedRun(StoreError):
@@ -45,11 +58,14 @@ def read_events(
         try:
             if number != len(events):
                 raise LookupError("it is not there")
-            some = decode(body)
+            try:
+                some = decode(body)
+            except msgspec.ValidationError:
+                some = _decode_known(body, decode)
             if number == 0:
                 some[0] = restore_start(some[0])
         except msgspec.ValidationError as error:
-            # Good JSON, but no event known here: to drop it would lose what a newer Ronda wrote.
+            # Good JSON, but not what an event of a known kind looks like: to drop it would lose what a newer Ronda wrote.
             raise DamagedRun(place, run, number, f"{error}; was it written by a newer Ronda?") from error
         except (msgspec.DecodeError, UnicodeError) as error:
             raise TornRow(place, run, events, error) from error
@@ -57,6 +73,30 @@ def read_events(
             raise DamagedRun(place, run, len(events), error) from error
         events += some
     return events
+
+
+def _decode_known(body: bytes, decode: Callable[[bytes], list[Event]]) -> list[Event]:
+    """The events of a row in which one or more are of a kind that only a newer Ronda knows: a warning stands for each of
+    those, so that the numbers of the others stay. Raises ValidationError for one of a known kind that cannot be read."""
+    events: list[Event] = []
+    for one in _split_row(body):
+        kind = _read_kind(one).type
+        if kind in _KINDS:
+            events += decode(b"[" + one + b"]")
+        else:
+            events.append(Warned(f"{_UNKNOWN}{kind[:100]!r}"))
+    return events
+
+
+def check_drivable(run: str, events: Iterable[Event]) -> None:
+    """Raises WrittenByNewer for a run that this Ronda cannot read whole: to drive it would lose what is not known here."""
+    for event in events:
+        if type(event) is RunStarted and event.least_format > FORMAT:
+            raise WrittenByNewer(f"run {run!r} was begun by a newer Ronda, which alone can drive it")
+        if type(event) is Warned and event.message.startswith(_UNKNOWN):
+            raise WrittenByNewer(
+                f"run {run!r} has {event.message.removeprefix('passed over ')}; a newer Ronda can drive it"
+            )
 
 
 def read_unfinished(runs: Iterable[tuple[str, bool]], read: Callable[[str], list[Event]]) -> list[UnfinishedRun]:
@@ -67,6 +107,11 @@ def read_unfinished(runs: Iterable[tuple[str, bool]], read: Callable[[str], list
             events = read(run)
         except StoreError as error:  # one that cannot be read must not keep the others from going on
             _log.error("left alone: %s", error)
+            continue
+        try:
+            check_drivable(run, events)
+        except WrittenByNewer as error:
+            _log.info("left to another: %s", error)
             continue
         if events and type(start := events[0]) is RunStarted:
             unfinished.append(UnfinishedRun(run, len(events), start, is_waiting))
@@ -93,3 +138,25 @@ def list_runs(db: Sql, query: RunQuery, is_named: str, write_names: Callable[[tu
     limit = query.limit
     runs = [RunSummary(*row[1:]) for row in rows[:limit]]
     return RunPage(runs, rows[limit - 1][0] if len(rows) > limit else None)
+
+
+# A run that has handed out no call has asked nothing.
+_ASKING: Final = """SELECT name, coalesce(session, ''), questions FROM run WHERE owner = :owner AND ended IS NULL
+        AND (questions IS NOT NULL OR state = 'waiting' OR EXISTS (SELECT 1 FROM call WHERE call.run = run.{key}))
+    ORDER BY coalesce(state, 'running') = 'waiting', id DESC LIMIT :limit"""
+
+
+def open_questions(db: Sql, owner: str, limit: int, key: str) -> list[RunQuestions]:
+    """`key`: by which column of `run` the rows of `call` know it."""
+    rows = db.execute(_ASKING.format(key=key), {"owner": owner, "limit": limit}).fetchall()
+    return [RunQuestions(run, session, _read_questions(body)) for run, session, body in rows]
+
+
+_decode_questions = msgspec.json.Decoder(tuple[OpenQuestion, ...]).decode
+
+
+def _read_questions(body: bytes | None) -> tuple[OpenQuestion, ...] | None:
+    try:
+        return None if body is None else _decode_questions(body)
+    except msgspec.MsgspecError:  # of a newer Ronda: as much as this one knows, the events tell
+        return None

@@ -7,26 +7,53 @@ from collections.abc import Sequence
 from typing import cast
 
 from ronda.core.events import PREVIEWS, Event, Preview, RunFinished, RunStarted
-from ronda.core.sizes import EVENT_BYTES, events_size
+from ronda.core.sizes import EVENT_BYTES, LARGE, events_size
 from ronda.errors import ProtocolError
-from ronda.journal import JournalConflict, RunPage, RunQuery, RunState, RunSummary, UnfinishedRun, driven_here, state_at
+from ronda.journal import (
+    JournalConflict,
+    OpenQuestion,
+    RunPage,
+    RunQuery,
+    RunQuestions,
+    RunState,
+    RunSummary,
+    UnfinishedRun,
+    driven_here,
+    state_at,
+)
 from ronda.journal.previews import KEPT_BYTES, PreviewsAfter, outlives
 
 LOOKS_EVERY = 0.05  # seconds
+MAX_BYTES = (
+    256 << 20
+)  # of runs that are over, as `core.sizes` counts: with 1,000 runs alone, ten answers of 30 MB stay for days
 
 
 class _RunRecord:
-    __slots__ = ("calls", "events", "is_driven", "outlives", "place", "previews", "room", "waiting")
+    __slots__ = (
+        "calls",
+        "events",
+        "is_driven",
+        "outlives",
+        "place",
+        "previews",
+        "questions",
+        "room",
+        "size",
+        "waiting",
+    )
 
     def __init__(self, place: int) -> None:
         self.place = place  # among all runs there were
         self.events: list[Event] = []
         self.previews: PreviewsAfter = {}
         self.room = KEPT_BYTES  # for more of them
+        self.size = 0  # bytes of its events
         self.outlives = False
         self.is_driven = True
         self.waiting = False
         self.calls: list[tuple[str, str]] = []
+        self.questions: tuple[OpenQuestion, ...] | None = None
 
     @property
     def finished(self) -> bool:
@@ -43,10 +70,13 @@ class _RunRecord:
 
 
 class MemoryJournal:
-    """Keeps the last `max_runs` runs: finished ones are forgotten first, those under way never."""
+    """Keeps the last `max_runs` runs, and of those that are over no more than `max_bytes`: finished ones are forgotten
+    first, those under way never."""
 
-    def __init__(self, max_runs: int = 1000) -> None:
+    def __init__(self, max_runs: int = 1000, max_bytes: int = MAX_BYTES) -> None:
         self._max_runs = max_runs
+        self._max_bytes = max_bytes
+        self._bytes = 0  # of runs that are over
         self._runs: dict[str, _RunRecord] = {}
         self._calls: dict[tuple[str, str], str] = {}
         self._count = 0
@@ -71,9 +101,13 @@ class MemoryJournal:
         elif record is None or not record.is_driven:
             raise ProtocolError(f"nobody holds run {run!r} here; resume it before appending to it")
         record.events += events
-        if record.previews and type(events[-1]) is RunFinished:  # its log has them
-            record.previews = {}
+        record.size += events_size(events, LARGE) if size is None else size
         record.waiting = False
+        if type(events[-1]) is RunFinished:
+            record.previews = {}  # its log has them
+            self._bytes += record.size
+            if self._bytes > self._max_bytes:
+                self._forget_large()
 
     async def barrier(self, run: str) -> None:
         pass
@@ -111,8 +145,25 @@ class MemoryJournal:
             self._calls[owner, call_id] = run
             record.calls.append((owner, call_id))
 
-    async def run_of_call(self, owner: str, call_id: str) -> str | None:
-        return self._calls.get((owner, call_id))
+    def note_questions(self, run: str, questions: tuple[OpenQuestion, ...]) -> None:
+        record = self._runs.get(run)
+        if record is None or not record.is_driven:
+            raise ProtocolError(f"nobody holds run {run!r} here; say what it asks before releasing it")
+        record.questions = questions
+
+    async def open_questions(self, owner: str, limit: int) -> list[RunQuestions]:
+        asking: list[tuple[bool, RunQuestions]] = []
+        for name, record in reversed(self._runs.items()):
+            start = record.events[0]
+            if type(start) is not RunStarted or start.owner != owner or record.finished:
+                continue
+            if record.questions is not None or record.waiting or record.calls:
+                asking.append((record.waiting, RunQuestions(name, start.session, record.questions)))
+        return [one for _, one in sorted(asking, key=lambda one: one[0])][:limit]
+
+    async def runs_of_calls(self, owner: str, call_ids: Sequence[str]) -> dict[str, str]:
+        calls = self._calls
+        return {id: calls[owner, id] for id in call_ids if (owner, id) in calls}
 
     async def unfinished_runs(self) -> list[UnfinishedRun]:
         found = []
@@ -177,7 +228,17 @@ class MemoryJournal:
         self._drop(oldest)
         return True
 
+    def _forget_large(self) -> None:
+        """The oldest that are over, until the others are within the bound. One that has just ended is still held, and stays."""
+        for name in [name for name, record in self._runs.items() if record.finished and not record.is_driven]:
+            if self._bytes <= self._max_bytes:
+                return
+            self._drop(name)
+
     def _drop(self, run: str) -> None:
-        for call in self._runs.pop(run).calls:
+        record = self._runs.pop(run)
+        if record.finished:
+            self._bytes -= record.size
+        for call in record.calls:
             if self._calls.get(call) == run:
                 del self._calls[call]

@@ -13,38 +13,55 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
+from weakref import WeakValueDictionary
 
 import psycopg
 
 from ronda.core.events import Event
 from ronda.errors import RondaError
-from ronda.journal import JournalConflict, RunPage, RunQuery, UnfinishedRun, driven_elsewhere, driven_here
+from ronda.journal import (
+    JournalConflict,
+    RunPage,
+    RunQuery,
+    RunQuestions,
+    UnfinishedRun,
+    driven_elsewhere,
+    driven_here,
+    is_text,
+)
 from ronda.journal.buffers import BufferedJournal, Portion, RunBuffer
-from ronda.journal.event_rows import read_unfinished
-from ronda.journal.postgres_prune import forget, forget_old, forget_previews
+from ronda.journal.event_rows import open_questions, read_unfinished
+from ronda.journal.postgres_prune import bytes_of_owners, forget, forget_old, forget_oldest, forget_previews, newest
 from ronda.journal.postgres_reader import find, find_driver, list_runs, open_runs, read_previews, take
 from ronda.journal.postgres_tables import JOURNAL
 from ronda.journal.postgres_writer import Batch, BatchWriter, MissingPart, notices
 from ronda.journal.previews import KEEP_PREVIEWS, KEEP_PREVIEWS_BYTES, PreviewsAfter
-from ronda.store import StoreError
+from ronda.store import RemoteStoreError, StoreError
 from ronda.store.postgres import Database
 from ronda.store.postgres_presence import PostgresPresence
+from ronda.store.prune_clock import PruneClock
+from ronda.store.shares import beyond
 from ronda.store.sql import Sql
 from ronda.store.thread_waits import OutOfTime
 
 LAZY: Final = 0.02  # seconds until events are written that no barrier waits for
 PRUNE_EVERY: Final = 600.0  # seconds
+ROOM: Final = 0.9  # of `max_bytes` is what a pruned journal has, so that it need not be pruned again at once
+_TRIES: Final = 3  # of a commit that counts on rows which another process has just deleted
+_AT_ONCE: Final = 500  # calls that one query looks up
 _SHOWN_RUNS: Final = 5  # in a line of the log
 
 _log = logging.getLogger(__name__)
 
 
 class PostgresJournal(BufferedJournal):
-    """What a barrier has acknowledged is as safe as PostgreSQL's commits are. Runs older than `max_age` seconds are forgotten.
+    """What a barrier has acknowledged is as safe as PostgreSQL's commits are. Runs older than `max_age` seconds are forgotten,
+    and the oldest where all runs have more than `max_bytes`, or those of one owner more than `owner_bytes` (`store.shares`).
     What was shown piece by piece of runs that outlive their process is kept for `keep_previews` seconds after their ends, and
     no more than `keep_previews_bytes` of it. `close` does not close the database, which is for a catalog, too."""
 
@@ -54,6 +71,8 @@ class PostgresJournal(BufferedJournal):
         presence: PostgresPresence,
         *,
         max_age: float | None = None,
+        max_bytes: int | None = None,
+        owner_bytes: int | None = None,
         keep_previews: float = KEEP_PREVIEWS,
         keep_previews_bytes: int = KEEP_PREVIEWS_BYTES,
         now: Callable[[], float] = time.time,
@@ -62,6 +81,9 @@ class PostgresJournal(BufferedJournal):
         self._presence = presence
         self._me = presence.id
         self._max_age = max_age
+        self._max_bytes = max_bytes
+        self._owner_bytes = owner_bytes
+        self._clock = PruneClock("runs", now(), table="run_prune_clock")
         self._keep_previews = keep_previews
         self._keep_previews_bytes = keep_previews_bytes
         self._now = now
@@ -70,9 +92,10 @@ class PostgresJournal(BufferedJournal):
         database.migrate("journal", JOURNAL)
         self._commits = _Commits(database, presence, now)
         super().__init__(self._commits)
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by run
 
     async def barrier(self, run: str) -> None:
-        buffer = self._buffers.get(run)
+        buffer = self._buffers.get(run) or self._released.get(run)
         if buffer is None or buffer.dirty:
             await self._commits.flush()
         if buffer is not None:
@@ -87,11 +110,11 @@ class PostgresJournal(BufferedJournal):
 
     async def previews(self, run: str, after: int = 0) -> PreviewsAfter:
         await self._commits.flush()
-        return {} if not _is_text(run) else await self._database.read(lambda db: read_previews(db, run, after))
+        return {} if not is_text(run) else await self._database.read(lambda db: read_previews(db, run, after))
 
     async def extent(self, run: str) -> tuple[int, int]:
         await self._commits.flush()
-        if not _is_text(run):
+        if not is_text(run):
             return 0, 0
 
         def look(db: Sql) -> tuple[int, int]:
@@ -109,47 +132,75 @@ class PostgresJournal(BufferedJournal):
         await self._presence.news_of(run)
 
     async def resume(self, run: str) -> list[Event]:
-        await self._commits.flush()
-        if run in self._buffers:
-            raise driven_here(run)
-        found = await self._database.write(lambda db: take(db, self._database.place, run, self._me))
-        if found is None:
-            return []
-        if run in self._buffers:  # by another task, while this one waited
-            raise driven_here(run)
-        self._resume(run, 1, found.events, is_waiting=found.is_waiting)
-        return found.events
+        async with self._alone(run):
+            if run in self._buffers:
+                raise driven_here(run)
+            found = await self._database.write(lambda db: take(db, self._database.place, run, self._me))
+            if found is None:
+                return []
+            self._resume(run, 1, found.events, is_waiting=found.is_waiting)
+            return found.events
+
+    @asynccontextmanager
+    async def _alone(self, run: str) -> AsyncIterator[None]:
+        """One task of this process at a time changes who holds a run, and begins when what was said of the run is written. A
+        release that is written after another task has taken the run would take it away from that task."""
+        lock = self._locks.get(run)
+        if lock is None:
+            lock = self._locks[run] = asyncio.Lock()
+        async with lock:
+            await self._commits.flush()
+            yield
 
     async def forget(self, run: str) -> bool:
-        await self._commits.flush()
+        async with self._alone(run):
+            return await self._forget(run)
+
+    async def _forget(self, run: str) -> bool:
         if run in self._buffers:
             raise JournalConflict(f"run {run!r} is being driven here; it cannot be forgotten")
 
         def forget_one(db: Sql) -> bool:
             found = find(db, self._database.place, run, self._me, lock=True)
             if found is not None and found.driver not in (None, self._me):
-                raise driven_elsewhere(run, self._database.place)
+                raise driven_elsewhere(run)
             return found is not None and forget(db, [run]) > 0
 
         is_gone = await self._database.write(forget_one)
         self._commits.forget_known()
         return is_gone
 
-    async def run_of_call(self, owner: str, call_id: str) -> str | None:
+    async def runs_of_calls(self, owner: str, call_ids: Sequence[str]) -> dict[str, str]:
         await self._commits.flush()
-        if not _is_text(owner + call_id):
-            return None
-        question = "SELECT run FROM call WHERE owner = ? AND id = ?"
-        row = await self._database.read(lambda db: db.execute(question, (owner, call_id)).fetchone())
-        return None if row is None else str(row[0])
+        ids = [id for id in call_ids if is_text(id)]
+        if not ids or not is_text(owner):
+            return {}
+
+        def look(db: Sql) -> dict[str, str]:
+            found: dict[str, str] = {}
+            for at in range(0, len(ids), _AT_ONCE):
+                some = ids[at : at + _AT_ONCE]
+                question = f"SELECT id, run FROM call WHERE owner = ? AND id IN ({', '.join('?' * len(some))})"
+                found |= dict(db.execute(question, (owner, *some)).fetchall())
+            return found
+
+        return await self._database.read(look)
+
+    async def open_questions(self, owner: str, limit: int) -> list[RunQuestions]:
+        await self._commits.flush()
+        return await self._database.read(lambda db: open_questions(db, owner, limit, "name"))
 
     async def unfinished_runs(self) -> list[UnfinishedRun]:
         await self._commits.flush()
-        return await self._database.read(self._find_unfinished)
+        held = frozenset(self._buffers)
+        return await self._database.read(lambda db: self._find_unfinished(db, held))
 
-    def _find_unfinished(self, db: Sql) -> list[UnfinishedRun]:
-        runs = [(run, is_waiting) for run, is_waiting in open_runs(db, self._me) if run not in self._buffers]
-        return read_unfinished(runs, lambda run: self._read(db, run))
+    def _find_unfinished(self, db: Sql, held: Set[str]) -> list[UnfinishedRun]:
+        return read_unfinished(self._left_runs(db, held), lambda run: self._read(db, run))
+
+    def _left_runs(self, db: Sql, held: Set[str]) -> list[tuple[str, bool]]:
+        """Those that no other process drives, and that this one does not hold, neither before (`held`) nor now."""
+        return [one for one in open_runs(db, self._me) if one[0] not in held and one[0] not in self._buffers]
 
     def _read(self, db: Sql, run: str) -> list[Event]:
         found = find(db, self._database.place, run, self._me)
@@ -157,12 +208,13 @@ class PostgresJournal(BufferedJournal):
 
     async def abandoned_runs(self) -> set[str]:
         """Runs that nobody drives, although they do not wait for people."""
-        found = await self._database.read(lambda db: open_runs(db, self._me))
-        return {name for name, is_waiting in found if not is_waiting and name not in self._buffers}
+        held = frozenset(self._buffers)
+        found = await self._database.read(lambda db: self._left_runs(db, held))
+        return {name for name, is_waiting in found if not is_waiting}
 
     async def driver_of(self, run: str) -> str | None:
         """The process that drives a run, if it is another one, and alive."""
-        if not _is_text(run):
+        if not is_text(run):
             return None
         driver = await self._database.read(lambda db: find_driver(db, run, self._me))
         return None if driver in (None, self._me) else str(driver)
@@ -178,13 +230,27 @@ class PostgresJournal(BufferedJournal):
         await self._database.write(
             lambda db: forget_previews(db, now - self._keep_previews, self._keep_previews_bytes), "prune"
         )
+        now = await self._database.write(lambda db: self._clock.advance(db, now, newest(db)), "prune")
         then, forgotten = None if self._max_age is None else now - self._max_age, 0
         while then is not None and (
             some := await self._database.write(lambda db: forget_old(db, then, self._me), "prune")
         ):
             forgotten += some
+        if self._max_bytes is not None or self._owner_bytes is not None:
+            forgotten += await self._prune_large()
         if forgotten:
             self._commits.forget_known()
+        return forgotten
+
+    async def _prune_large(self) -> int:
+        kept = await self._database.read(bytes_of_owners)
+        forgotten = 0
+        for owner, excess in beyond(kept, self._max_bytes, self._owner_bytes, ROOM).items():
+            while excess > 0:
+                runs, size = await self._database.write(partial(forget_oldest, owner=owner, excess=excess), "prune")
+                if not runs:
+                    break  # all that is left of it is under way
+                forgotten, excess = forgotten + runs, excess - size
         return forgotten
 
     async def _prune_quietly(self) -> None:
@@ -218,15 +284,6 @@ class Unwritten(StoreError):
             "it could not be reached before this process had to end, so it does not know what happened last in "
             f"{len(runs)} run{'s' if len(runs) > 1 else ''} ({shown}); the next process goes on from what it knows",
         )
-
-
-def _is_text(name: str) -> bool:
-    """What is none nobody can have kept."""
-    try:
-        name.encode()
-    except UnicodeError:
-        return False
-    return True
 
 
 class _Commits:
@@ -321,7 +378,8 @@ class _Commits:
         try:
             self._write_batch(portions)
         except Exception as error:  # whatever it is, whoever waits must hear of it, or would wait for ever
-            why = error if isinstance(error, RondaError) else StoreError(self._database.place, str(error))
+            told = "the server's database did not take this; the server's log says why"
+            why = error if isinstance(error, RondaError) else RemoteStoreError(self._database.place, str(error), told)
             left = [portion for portion in portions if portion.error is None]
             if len(left) > 1 and isinstance(error.__cause__, psycopg.DataError | psycopg.ProgrammingError):
                 for portion in left:
@@ -331,17 +389,23 @@ class _Commits:
                     portion.error = why
 
     def _write_batch(self, portions: list[Portion]) -> None:
-        for _ in range(3):
+        for _ in range(_TRIES):
             batch = self._rows.prepare(portions, self._now())
             try:
                 written = self._database.do(
                     lambda db, batch=batch: self._rows.write(db, batch),  # type: ignore[misc]
                     self._database.begin_write(),
                 )
-                break
             except MissingPart:
                 self._rows.forget()
-        self._rows.remember(batch)
+                continue
+            self._rows.remember(batch)
+            self._conclude_batch(portions, batch, written)
+            return
+        problem = "what these runs share with others was deleted while they were written, again and again"
+        raise StoreError(self._database.place, problem)
+
+    def _conclude_batch(self, portions: list[Portion], batch: Batch, written: set[str]) -> None:
         for portion in portions:
             name = portion.buffer.name
             if portion.events and portion.error is None and name not in written:

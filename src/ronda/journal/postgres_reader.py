@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ronda.core.events import Event
 from ronda.journal import RunPage, RunQuery, driven_elsewhere, event_rows
-from ronda.journal.event_rows import read_events
+from ronda.journal.event_rows import check_drivable, read_events
 from ronda.journal.previews import PreviewsAfter, join_previews
 from ronda.journal.start_parts import join_start
 from ronda.store.postgres_presence import ALIVE
@@ -94,14 +94,15 @@ def take(db: Sql, place: str, run: str, me: int) -> FoundRun | None:
     if found is None or not found.events:
         return None
     if found.driver not in (None, me):
-        raise driven_elsewhere(run, place)
+        raise driven_elsewhere(run)
+    check_drivable(run, found.events)
     db.execute("UPDATE run SET writer = ? WHERE name = ?", (me, run))
     return found
 
 
 def open_runs(db: Sql, me: int) -> list[tuple[str, bool]]:
-    """The names of runs without an end that nobody drives, the oldest first, and whether each waits for people."""
-    question = (
-        f"SELECT name, state IS NOT DISTINCT FROM 'waiting' FROM run WHERE ended IS NULL AND NOT {DRIVEN} ORDER BY id"
-    )
+    """The names of runs without an end that no other process drives, the oldest first, and whether each waits for people.
+    Which of them this process holds it knows better than their rows: a release may not have been written."""
+    question = f"""SELECT name, state IS NOT DISTINCT FROM 'waiting' FROM run WHERE ended IS NULL
+        AND (writer IS NULL OR writer = :me OR NOT {ALIVE.format(id="writer")}) ORDER BY id"""
     return [(name, is_waiting) for name, is_waiting in db.execute(question, {"me": me})]

@@ -42,5 +42,8 @@ JOURNAL: Final = (
         )""",
         f"CREATE TABLE call (owner {TEXT}, id {TEXT}, run {TEXT}, PRIMARY KEY (owner, id))",
         "CREATE INDEX call_run ON call (run)",
+        f"CREATE TABLE run_prune_clock (what {TEXT} PRIMARY KEY, at DOUBLE PRECISION NOT NULL)",
     ),
+    # What it asks people, as a list of `OpenQuestion`; NULL in a run that has asked nothing, or not since there is this column.
+    ("ALTER TABLE run ADD COLUMN questions BYTEA",),
 )

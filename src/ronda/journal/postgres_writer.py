@@ -44,6 +44,7 @@ class Batch(Struct):
     over: list[str] = []  # whose previews are of rounds that are over
     previews: list[tuple[str, int, int, bytes]] = []
     calls: dict[tuple[str, str], str] = {}
+    questions: list[tuple[str, bytes]] = []
 
 
 class BatchWriter:
@@ -57,7 +58,7 @@ class BatchWriter:
 
     def prepare(self, portions: Sequence[Portion], now: float) -> Batch:
         """What cannot be written has an error in its portion, and is left out."""
-        batch = Batch([], {}, {}, [], [], [], [], [], [], [], {})
+        batch = Batch([], {}, {}, [], [], [], [], [], [], [], {}, [])
         for portion in portions:
             buffer = portion.buffer
             try:
@@ -67,6 +68,8 @@ class BatchWriter:
                 for owner, call_id in portion.expected:
                     (owner + call_id).encode()
                     batch.calls[owner, call_id] = buffer.name
+                if portion.questions is not None:
+                    batch.questions.append((buffer.name, encode(portion.questions)))
             except (UnicodeError, TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
                 portion.error = StoreError(
                     self._place,
@@ -117,13 +120,16 @@ class BatchWriter:
                 if batch.values:
                     columns = [list(batch.values), list(batch.values.values())]
                     execute(
-                        "INSERT INTO value SELECT * FROM unnest(?::bytea[], ?::bytea[]) ON CONFLICT DO NOTHING", columns
+                        """INSERT INTO value (hash, body)
+                            SELECT * FROM unnest(?::bytea[], ?::bytea[]) ON CONFLICT DO NOTHING""",
+                        columns,
                     )
                 if batch.turns:
                     befores, bodies = _columns(batch.turns.values())
                     columns = [list(batch.turns), befores, bodies]
                     execute(
-                        "INSERT INTO turn SELECT * FROM unnest(?::bytea[], ?::bytea[], ?::bytea[]) ON CONFLICT DO NOTHING",
+                        """INSERT INTO turn (hash, before, body)
+                            SELECT * FROM unnest(?::bytea[], ?::bytea[], ?::bytea[]) ON CONFLICT DO NOTHING""",
                         columns,
                     )
                 if batch.starts:
@@ -142,6 +148,8 @@ class BatchWriter:
                 if batch.calls:
                     owners, ids = _columns(batch.calls)
                     execute(_CALLS, [owners, ids, list(batch.calls.values()), me])
+                if batch.questions:
+                    execute(_QUESTIONS, [*_columns(batch.questions), me])
                 if batch.pauses:
                     execute(_PAUSES, [batch.pauses, me])
                 if batch.releases:
@@ -193,7 +201,7 @@ _START: Final = """INSERT INTO run (writer, name, started, ended, state, tip, to
         ?::text[], ?::text[], ?::text[]) ON CONFLICT (name) DO NOTHING"""
 _EVENTS: Final = """WITH mine AS MATERIALIZED (
         SELECT name FROM run WHERE name = ANY(?::text[]) AND writer = ? ORDER BY name FOR KEY SHARE
-    ) INSERT INTO event SELECT new.* FROM unnest(?::text[], ?::int[], ?::bytea[]) AS new (run, number, body)
+    ) INSERT INTO event (run, number, body) SELECT new.* FROM unnest(?::text[], ?::int[], ?::bytea[]) AS new (run, number, body)
     JOIN mine ON mine.name = new.run ON CONFLICT DO NOTHING RETURNING run"""
 _ENDS: Final = """UPDATE run SET ended = new.ended, state = new.state
     FROM unnest(?::text[], ?::text[], ?::float8[]) AS new (run, state, ended) WHERE name = new.run AND writer = ?"""
@@ -202,8 +210,11 @@ _OVER: Final = "DELETE FROM preview USING run WHERE run = ANY(?::text[]) AND run
 _PREVIEWS: Final = """INSERT INTO preview
     SELECT new.* FROM unnest(?::text[], ?::int[], ?::int[], ?::bytea[]) AS new (run, fact, number, body)
     JOIN run ON name = new.run AND writer = ? ON CONFLICT (run, fact, number) DO UPDATE SET body = excluded.body"""
-_CALLS: Final = """INSERT INTO call SELECT new.* FROM unnest(?::text[], ?::text[], ?::text[]) AS new (owner, id, run)
+_CALLS: Final = """INSERT INTO call (owner, id, run)
+    SELECT new.* FROM unnest(?::text[], ?::text[], ?::text[]) AS new (owner, id, run)
     JOIN run ON name = new.run AND writer = ? ON CONFLICT (owner, id) DO UPDATE SET run = excluded.run"""
+_QUESTIONS: Final = """UPDATE run SET questions = new.questions
+    FROM unnest(?::text[], ?::bytea[]) AS new (run, questions) WHERE name = new.run AND writer = ?"""
 _PAUSES: Final = "UPDATE run SET state = 'waiting' WHERE name = ANY(?::text[]) AND ended IS NULL AND writer = ?"
 _RELEASES: Final = "UPDATE run SET writer = NULL WHERE name = ANY(?::text[]) AND writer = ?"
 

@@ -89,7 +89,9 @@ def write_previews(execute: Callable[..., object], key: int, portion: list[Previ
     if are_over:
         execute("DELETE FROM preview WHERE run = ?", (key,))
     for fact, number, body in encode_previews(portion):
-        execute("INSERT OR REPLACE INTO preview VALUES (?, ?, ?, ?)", (key, fact, number, body))
+        execute(
+            "INSERT OR REPLACE INTO preview (run, fact, number, body) VALUES (?, ?, ?, ?)", (key, fact, number, body)
+        )
         size += len(body)
     return size
 

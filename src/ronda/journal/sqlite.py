@@ -12,14 +12,23 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import Literal, TypeVar
 
 from ronda.core.events import Event
-from ronda.journal import JournalConflict, RunPage, RunQuery, UnfinishedRun, driven_elsewhere, driven_here
+from ronda.journal import (
+    JournalConflict,
+    RunPage,
+    RunQuery,
+    RunQuestions,
+    UnfinishedRun,
+    driven_elsewhere,
+    driven_here,
+    is_text,
+)
 from ronda.journal.buffers import BufferedJournal
-from ronda.journal.event_rows import read_unfinished
+from ronda.journal.event_rows import check_drivable, open_questions, read_unfinished
 from ronda.journal.previews import (
     KEEP_PREVIEWS,
     KEEP_PREVIEWS_BYTES,
@@ -38,7 +47,7 @@ from ronda.store.presence import Presence
 from ronda.store.sqlite import MEMORY, explain, is_busy, open_database, transaction
 from ronda.store.wal_sync import WalSync
 
-AT_ONCE = 128  # calls that are looked up, some 10 µs each, before others have their turn
+AT_ONCE = 128  # calls that one query looks up, some 5 µs each, before others have their turn
 LOOKS_EVERY = 0.05  # seconds between two looks at what other processes write
 WAIT_LOCKED = 0.005  # seconds for which a try to write holds the event loop up
 
@@ -65,6 +74,7 @@ class SqliteJournal(BufferedJournal):
         synchronous: Literal["NORMAL", "FULL"] = "NORMAL",
         max_age: float | None = None,
         max_bytes: int | None = None,
+        owner_bytes: int | None = None,
         keep_previews: float = KEEP_PREVIEWS,
         keep_previews_bytes: int = KEEP_PREVIEWS_BYTES,
         timeout: float = 5.0,
@@ -88,6 +98,7 @@ class SqliteJournal(BufferedJournal):
             path,
             max_age=max_age,
             max_bytes=max_bytes,
+            owner_bytes=owner_bytes,
             keep_previews=keep_previews,
             keep_previews_bytes=keep_previews_bytes,
             now=now,
@@ -96,7 +107,6 @@ class SqliteJournal(BufferedJournal):
         )
         self._commits = Commits(self._db, path, self._rows, self._upkeep, timeout, now)
         super().__init__(self._commits)
-        self._lookups = 0
 
     def _announce(self) -> Presence:
         try:
@@ -108,10 +118,15 @@ class SqliteJournal(BufferedJournal):
                 raise explain(self._path, error) from error
             raise StoreError(self._path, f"no lock file can be made next to it: {error.strerror}") from error
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether its file is still where it was opened. Waits for the disk."""
+        return self._commits.is_in_place
+
     # ---- the journal -------------------------------------------------------------------------------------------------
 
     async def barrier(self, run: str) -> None:
-        buffer = self._buffers.get(run)
+        buffer = self._buffers.get(run) or self._released.get(run)
         if buffer is None:
             await self._commits.flush()
         elif buffer.dirty:
@@ -205,24 +220,30 @@ class SqliteJournal(BufferedJournal):
                     raise explain(self._path, error) from error
             await asyncio.sleep(RETRY_LOCKED)
 
-    async def run_of_call(self, owner: str, call_id: str) -> str | None:
+    async def runs_of_calls(self, owner: str, call_ids: Sequence[str]) -> dict[str, str]:
         await self._commits.flush()
-        self._lookups += 1
-        if self._lookups % AT_ONCE == 0:
-            await asyncio.sleep(0)
-        question = "SELECT run.name FROM call JOIN run ON run.id = call.run WHERE call.owner = ? AND call.id = ?"
-        try:
-            with GATE:
-                row = self._execute(question, (owner, call_id)).fetchone()
-        except sqlite3.Error as error:
-            raise explain(self._path, error) from error
-        except UnicodeError:  # no text, so nobody can have kept it
-            return None
-        return None if row is None else str(row[0])
+        ids = [id for id in call_ids if is_text(id)]
+        found: dict[str, str] = {}
+        for at in range(0, len(ids) if is_text(owner) else 0, AT_ONCE):
+            if at:
+                await asyncio.sleep(0)
+            some = ids[at : at + AT_ONCE]
+            question = f"""SELECT call.id, run.name FROM call JOIN run ON run.id = call.run
+                WHERE call.owner = ? AND call.id IN ({", ".join("?" * len(some))})"""
+            try:
+                with GATE:
+                    found |= dict(self._execute(question, (owner, *some)).fetchall())
+            except sqlite3.Error as error:
+                raise explain(self._path, error) from error
+        return found
+
+    async def open_questions(self, owner: str, limit: int) -> list[RunQuestions]:
+        await self._commits.flush()
+        return await self._upkeep.aside(lambda db: open_questions(db, owner, limit, "id"))
 
     async def unfinished_runs(self) -> list[UnfinishedRun]:
         await self._commits.flush()
-        return await self._upkeep.aside(self._find_unfinished)
+        return await self._upkeep.aside(partial(self._find_unfinished, frozenset(self._buffers)))
 
     async def list_runs(self, query: RunQuery) -> RunPage:
         await self._commits.flush()
@@ -259,7 +280,8 @@ class SqliteJournal(BufferedJournal):
             if found is None or not found.events:
                 return []
             if found.writer not in (None, self._writer) and self._is_there(found.writer):
-                raise driven_elsewhere(run, self._path)
+                raise driven_elsewhere(run)
+            check_drivable(run, found.events)
             self._rows.take(found)
         self._resume(run, found.key, found.events, is_waiting=found.is_waiting)
         return found.events
@@ -270,7 +292,7 @@ class SqliteJournal(BufferedJournal):
         with transaction(self._db, "IMMEDIATE"):
             forgotten = forget(self._db, run, now=self._now(), is_driven=self._is_there)
         if forgotten is False:
-            raise driven_elsewhere(run, self._path)
+            raise driven_elsewhere(run)
         self._rows.forget()
         return forgotten is True
 
@@ -280,10 +302,18 @@ class SqliteJournal(BufferedJournal):
             return writer == self._writer
         return self._presence.is_there(writer)
 
-    def _find_unfinished(self, db: sqlite3.Connection) -> list[UnfinishedRun]:
+    def _find_unfinished(self, held: Set[str], db: sqlite3.Connection) -> list[UnfinishedRun]:
+        """Those that no other process drives, and that this one does not hold, neither before (`held`) nor now. Of its own it
+        knows better than their rows: a release may not have been written."""
         with transaction(db, "DEFERRED"):
             rows = db.execute("SELECT name, state, writer FROM run WHERE ended IS NULL ORDER BY id").fetchall()
-            runs = [(name, state == "waiting") for name, state, writer in rows if not self._is_there(writer)]
+            runs = [
+                (name, state == "waiting")
+                for name, state, writer in rows
+                if name not in held
+                and name not in self._buffers
+                and (writer == self._writer or not self._is_there(writer))
+            ]
             return read_unfinished(runs, lambda run: _events(find(db, self._path, run)))
 
 

@@ -180,7 +180,14 @@ class Commits:
             buffer = portion.buffer
             if portion.error is not None:
                 buffer.fail(portion.error)
-            elif buffer.pending or buffer.expected or buffer.released or buffer.waiting or buffer.previews is not None:
+            elif (
+                buffer.pending
+                or buffer.expected
+                or buffer.released
+                or buffer.waiting
+                or buffer.previews is not None
+                or buffer.questions is not None
+            ):
                 if portion.leaves_more():
                     self.mark(buffer)
                 else:
@@ -231,11 +238,15 @@ class Commits:
         while refused := self._write(portions):
             portions = [portion for portion in portions if portion is not refused]
 
+    @property
+    def is_in_place(self) -> bool:
+        return self._place is None or _place(self._path) == self._place
+
     def _check_place(self) -> None:
         """SQLite goes on writing into a file that was deleted, and all of it would be gone with the process."""
         now = time.monotonic()
         if now - self._looked_at >= LOOK_EVERY:
-            if _place(self._path) != self._place:
+            if not self.is_in_place:
                 raise StoreError(self._path, FILE_MOVED)
             self._looked_at = now
 
@@ -265,6 +276,8 @@ class Commits:
                         size += write_previews(execute, key, portion.previews, are_over=portion.are_over)
                     for owner, call_id in portion.expected:
                         rows.expect(key, owner, call_id)
+                    if portion.questions is not None:
+                        rows.note_questions(key, portion.questions)
                 except RondaError as error:
                     portion.error = error
                     rows.forget()

@@ -9,8 +9,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from ronda.store.shares import oldest_beyond
 from ronda.store.sqlite import transaction
 
 RUNS_AT_ONCE = 50
@@ -25,33 +26,32 @@ def prune(
     max_bytes: int | None,
     now: float,
     is_driven: Callable[[int], bool],
+    owner_bytes: int | None = None,
 ) -> int:
     """Forget what is beyond the limits; returns how many runs. `is_driven` tells if a run's writer is alive.
 
-    The age of a run counts from its end; that of one that has none, from its start. One that waits for people stays.
+    The age of a run counts from its end; that of one that has none, from its start. One that waits for people stays. What is too
+    large loses runs of the owner who keeps the most: an owner who keeps no more than the others loses nothing to them.
     """
     forgotten = 0
     if max_age is not None:
         forgotten += _forget_all(db, _ended_before(db, now - max_age), is_driven, lambda: True)
-    if max_bytes is not None and _bytes(db) > max_bytes:
-        enough = max_bytes * ROOM
-        forgotten += _forget_all(db, _finished_runs(db), is_driven, lambda: _bytes(db) > enough)
+    if owner_bytes is not None or (max_bytes is not None and _bytes(db) > max_bytes):
+        forgotten += _forget_largest(db, is_driven, max_bytes, owner_bytes)
     if forgotten:
         _shrink(db)
     return forgotten
 
 
 def prune_previews(db: sqlite3.Connection, then: float, max_bytes: int) -> None:
-    """Forget what was shown, piece by piece, of runs that ended before; and of the oldest others, if there is too much."""
-    rows: list[tuple[int, float, int]] = db.execute(
-        """SELECT run, ended, sum(length(body)) FROM preview JOIN run ON run.id = preview.run WHERE ended IS NOT NULL
-        GROUP BY run ORDER BY ended DESC"""
+    """Forget what was shown, piece by piece, of runs that ended before; and if there is too much, of the oldest others of those
+    owners who keep more than their share."""
+    rows: list[tuple[int, str | None, int, float]] = db.execute(
+        """SELECT run, owner, sum(length(body)), ended FROM preview JOIN run ON run.id = preview.run
+        WHERE ended IS NOT NULL GROUP BY run ORDER BY ended DESC"""
     ).fetchall()
-    size, old = 0, []
-    for run, ended, length in rows:
-        size += length
-        if ended < then or size > max_bytes:
-            old.append((run,))
+    old = [(run,) for run, _, _, ended in rows if ended < then]
+    old += [(run,) for run in oldest_beyond([row[:3] for row in rows if row[3] >= then], max_bytes)]
     for at in range(0, len(old), RUNS_AT_ONCE):
         with transaction(db, "IMMEDIATE"):
             db.executemany("DELETE FROM preview WHERE run = ?", old[at : at + RUNS_AT_ONCE])
@@ -89,20 +89,69 @@ def _ended_before(db: sqlite3.Connection, then: float) -> Iterator[_Candidate]:
             yield _Candidate(id, ended)
 
 
-def _finished_runs(db: sqlite3.Connection) -> Iterator[_Candidate]:
-    for id, _, ended in _all_but_last(db):
+def newest(db: sqlite3.Connection) -> float | None:
+    """When the newest run began or ended."""
+    found: float | None = db.execute("SELECT max(max(started, coalesce(ended, started))) FROM run").fetchone()[0]
+    return found
+
+
+def _forget_largest(
+    db: sqlite3.Connection, is_driven: Callable[[int], bool], max_bytes: int | None, owner_bytes: int | None
+) -> int:
+    """A few of the oldest runs of the owner who keeps the most, again and again."""
+    kept = _bytes_of_owners(db)
+    runs = {owner: _finished_runs(db, owner) for owner in kept}
+    enough = None if max_bytes is None or _bytes(db) <= max_bytes else max_bytes * ROOM
+    forgotten = 0
+    while kept:
+        owner = max(kept, key=kept.__getitem__)
+        too_many = enough is not None and _bytes(db) > enough
+        if not too_many and (owner_bytes is None or kept[owner] <= owner_bytes):
+            break
+        some = list(islice(runs[owner], RUNS_AT_ONCE if too_many else 1))
+        if not some:
+            del kept[owner]  # all that is left of it is under way
+            continue
+        kept[owner] -= sum([_bytes_of(db, one.run) for one in some])
+        forgotten += _forget_all(db, iter(some), is_driven, lambda: True)
+    return forgotten
+
+
+# Turns and tool tables are shared, and count for nobody.
+_BODIES = """(SELECT run, length(body) AS size FROM event UNION ALL SELECT run, length(body) FROM preview
+    UNION ALL SELECT run, length(body) FROM run_value JOIN value ON value.id = run_value.value)"""
+
+
+def _bytes_of_owners(db: sqlite3.Connection) -> dict[str | None, int]:
+    question = f"SELECT owner, sum(size) FROM run JOIN {_BODIES} AS part ON part.run = run.id GROUP BY owner"
+    return dict(db.execute(question).fetchall())
+
+
+def _bytes_of(db: sqlite3.Connection, run: int) -> int:
+    question = f"SELECT coalesce(sum(size), 0) FROM {_BODIES} WHERE run = ?"
+    found: int = db.execute(question, (run,)).fetchone()[0]
+    return found
+
+
+def _finished_runs(db: sqlite3.Connection, owner: str | None) -> Iterator[_Candidate]:
+    for id, _, ended in _all_but_last(db, owner):
         if ended is not None:
             yield _Candidate(id, ended)
 
 
-def _all_but_last(db: sqlite3.Connection) -> Iterator[tuple[int, float, float | None]]:
-    """The last one stays: SQLite would give its id to another run, while somebody may still write to this one."""
+_ANY: Final = object()
+
+
+def _all_but_last(db: sqlite3.Connection, owner: object = _ANY) -> Iterator[tuple[int, float, float | None]]:
+    """Of one owner, or of all. The last of all stays: SQLite would give its id to another run while it is written to."""
     last: int = db.execute("SELECT coalesce(max(id), 0) FROM run").fetchone()[0]
     after = 0
+    whose, values = ("", ()) if owner is _ANY else ("AND owner IS ?", (owner,))
     while True:
         rows = db.execute(
-            "SELECT id, started, ended FROM run WHERE id > ? AND id < ? AND state IS NOT 'waiting' ORDER BY id LIMIT 1000",
-            (after, last),
+            f"""SELECT id, started, ended FROM run WHERE id > ? AND id < ? AND state IS NOT 'waiting' {whose}
+            ORDER BY id LIMIT 1000""",
+            (after, last, *values),
         ).fetchall()
         if not rows:
             return

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from ronda.core.events import Event, Fact
 from ronda.core.parts import AssistantTurn, ToolResult
+from ronda.store.prune_clock import TABLE as PRUNE_CLOCK
 
 MIGRATIONS: Final = (
     (
@@ -33,7 +34,11 @@ MIGRATIONS: Final = (
             ended REAL,        -- NULL while unfinished
             writer INTEGER,    -- the Presence of whoever drives it
             tip INTEGER,       -- the last turn of its input, where that is kept apart
-            tools INTEGER      -- its tool table, where that is kept apart
+            tools INTEGER,     -- its tool table, where that is kept apart
+            owner TEXT,        -- NULL where it cannot be told: then nobody is shown the run
+            session TEXT,
+            agent TEXT,
+            state TEXT         -- a RunState; NULL while it is under way
         )""",
         "CREATE INDEX run_tip ON run(tip) WHERE tip IS NOT NULL",
         "CREATE INDEX run_tools ON run(tools) WHERE tools IS NOT NULL",
@@ -46,31 +51,14 @@ MIGRATIONS: Final = (
         "CREATE INDEX value_run ON run_value(value)",
         "CREATE TABLE call (owner TEXT, id TEXT, run INTEGER NOT NULL, PRIMARY KEY (owner, id)) WITHOUT ROWID",
         "CREATE INDEX call_run ON call(run)",
-    ),
-    (
-        "ALTER TABLE run ADD COLUMN owner TEXT",  # NULL where it cannot be told: then nobody is shown the run
-        "ALTER TABLE run ADD COLUMN session TEXT",
-        "ALTER TABLE run ADD COLUMN agent TEXT",
-        "ALTER TABLE run ADD COLUMN state TEXT",  # a RunState; NULL while it is under way
-        # What the events of earlier runs say. Their JSON may be torn, or too deep for SQLite.
-        """UPDATE run SET (owner, session, agent) = (
-            SELECT coalesce(json_extract(said, '$[0].owner'), ''), coalesce(json_extract(said, '$[0].session'), ''),
-                coalesce(json_extract(said, '$[0].about.agent_id'), '')
-            FROM (SELECT CAST(body AS TEXT) AS said FROM event WHERE event.run = run.id AND number = 0)
-            WHERE json_valid(said))""",
-        """UPDATE run SET state = coalesce((
-            SELECT CASE json_extract(said, '$[#-1].reason')
-                WHEN 'failed' THEN 'failed' WHEN 'cancelled' THEN 'cancelled' ELSE 'finished' END
-            FROM (SELECT CAST(body AS TEXT) AS said FROM event WHERE event.run = run.id ORDER BY number DESC LIMIT 1)
-            WHERE json_valid(said)), 'finished')
-        WHERE ended IS NOT NULL""",
-    ),
-    (
         """CREATE TABLE preview (
             run INTEGER NOT NULL, fact INTEGER NOT NULL, number INTEGER NOT NULL, body BLOB NOT NULL,
             UNIQUE (run, fact, number)
         )""",
+        PRUNE_CLOCK.format(text="TEXT NOT NULL", number="REAL NOT NULL"),
     ),
+    # What it asks people, as a list of `OpenQuestion`; NULL in a run that has asked nothing, or not since there is this column.
+    ("ALTER TABLE run ADD COLUMN questions BLOB",),
 )
 
 

@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from ronda.journal.sqlite_prune import ROOM, prune, prune_previews
+from ronda.journal.sqlite_prune import ROOM, newest, prune, prune_previews
 from ronda.store import StoreError
 from ronda.store.fork import GATE
-from ronda.store.sqlite import MEMORY, checkpoint, connect, explain
+from ronda.store.prune_clock import PruneClock
+from ronda.store.sqlite import MEMORY, checkpoint, connect, explain, transaction
 
 CHECKPOINT_AFTER = 8 << 20  # bytes, roughly
 PRUNE_EVERY = 600.0  # seconds
@@ -35,6 +36,7 @@ class Upkeep:
         *,
         max_age: float | None,
         max_bytes: int | None,
+        owner_bytes: int | None,
         keep_previews: float,
         keep_previews_bytes: int,
         now: Callable[[], float],
@@ -45,6 +47,8 @@ class Upkeep:
         self._path = path
         self._max_age = max_age
         self._max_bytes = max_bytes
+        self._owner_bytes = owner_bytes
+        self._clock = PruneClock("runs", now())
         self._keep_previews = keep_previews
         self._keep_previews_bytes = keep_previews_bytes
         self._now = now
@@ -91,8 +95,15 @@ class Upkeep:
         self._grown = 0
         self._next_prune = time.monotonic() + PRUNE_EVERY
         prune_previews(db, self._now() - self._keep_previews, self._keep_previews_bytes)
+        with transaction(db, "IMMEDIATE"):
+            now = self._clock.advance(db, self._now(), newest(db))
         forgotten = prune(
-            db, max_age=self._max_age, max_bytes=self._max_bytes, now=self._now(), is_driven=self._is_driven
+            db,
+            max_age=self._max_age,
+            max_bytes=self._max_bytes,
+            owner_bytes=self._owner_bytes,
+            now=now,
+            is_driven=self._is_driven,
         )
         if db is self._db:
             self._forgot()

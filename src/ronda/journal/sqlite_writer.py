@@ -37,7 +37,7 @@ from ronda.core.events import (
     Warned,
 )
 from ronda.core.parts import AssistantTurn, ToolResult
-from ronda.journal import JournalConflict, state_at
+from ronda.journal import JournalConflict, OpenQuestion, state_at
 from ronda.journal.chains import Chain
 from ronda.journal.codecs import KNOWN_HASHES, decode_turn, encode, hash_value
 from ronda.journal.sqlite_reader import FoundRun
@@ -101,7 +101,7 @@ class RowWriter:
             if is_large or len(body) > LARGE_VALUE:
                 body = encode([self._slim(event, key) for event in events])
             decode_row(body)  # what cannot be read back is not kept: NaN becomes null, and a Raw may hold anything
-            self._execute("INSERT INTO event VALUES (?, ?, ?)", (key, number, bytearray(body)))
+            self._execute("INSERT INTO event (run, number, body) VALUES (?, ?, ?)", (key, number, bytearray(body)))
         except sqlite3.IntegrityError as error:
             raise JournalConflict(f"event {number} of run {run!r} was written by another driver") from error
         except Exception as error:  # whatever it is, it must not keep other runs from being written
@@ -114,15 +114,18 @@ class RowWriter:
 
     def expect(self, key: int, owner: str, call_id: str) -> None:
         try:
-            self._execute("INSERT OR REPLACE INTO call VALUES (?, ?, ?)", (owner, call_id, key))
+            self._execute("INSERT OR REPLACE INTO call (owner, id, run) VALUES (?, ?, ?)", (owner, call_id, key))
         except UnicodeError as error:
             raise StoreError(self._path, f"call id {call_id!r} cannot be written: {error}") from error
+
+    def note_questions(self, key: int, questions: tuple[OpenQuestion, ...]) -> None:
+        self._execute("UPDATE run SET questions = ? WHERE id = ?", (encode(questions), key))
 
     def take(self, found: FoundRun) -> None:
         """From now on this writer drives the run. A torn row gives its number back."""
         if found.torn is not None:
             self._execute("DELETE FROM event WHERE run = ? AND number = ?", (found.key, found.torn))
-            self._execute("UPDATE run SET ended = NULL, state = NULL WHERE id = ?", (found.key,))
+            self._execute("UPDATE run SET ended = NULL, state = NULL, questions = NULL WHERE id = ?", (found.key,))
         self._execute("UPDATE run SET writer = ? WHERE id = ?", (self._writer, found.key))
 
     def unpause(self, key: int) -> None:
@@ -153,7 +156,7 @@ class RowWriter:
         key = inserted.lastrowid
         assert key is not None
         if file is not None:
-            self._execute("INSERT OR IGNORE INTO run_value VALUES (?, ?)", (key, file))
+            self._execute("INSERT OR IGNORE INTO run_value (run, value) VALUES (?, ?)", (key, file))
         return key, [start, *events[1:]]
 
     def put_turns(self, chain: Chain) -> int:
@@ -229,5 +232,5 @@ class RowWriter:
         if len(body) <= LARGE_VALUE:
             return event
         value = self.put_value(hash_value(body), lambda: body)
-        self._execute("INSERT OR IGNORE INTO run_value VALUES (?, ?)", (key, value))
+        self._execute("INSERT OR IGNORE INTO run_value (run, value) VALUES (?, ?)", (key, value))
         return LargeEvent(slim, value)

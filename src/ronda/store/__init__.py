@@ -24,6 +24,23 @@ class StoreError(RondaError):
         self.is_logged = False
         self.problem = problem  # without the place, which is the operator's business
 
+    @property
+    def public(self) -> str:
+        return f"the server cannot keep or find this: {self.problem}"
+
+
+class RemoteStoreError(StoreError):
+    """A store on another machine failed. What its driver says names hosts, ports and users: that is for the log, and clients
+    read `told`."""
+
+    def __init__(self, path: str, problem: str, told: str) -> None:
+        super().__init__(path, problem)
+        self._told = told
+
+    @property
+    def public(self) -> str:
+        return self._told
+
 
 def is_logged(error: BaseException) -> bool:
     """Whether the log has it, or will have it, from somebody else."""

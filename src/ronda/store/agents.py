@@ -40,8 +40,12 @@ class Agents(TableStore):
 
     async def create(self, owner: str, id: str, body: bytes, now: float) -> None:
         def create(db: Sql) -> None:
-            db.execute("INSERT INTO agent VALUES (?, ?, 0, 0, ?, ?)", (id, owner, now, now))
-            db.execute("INSERT INTO agent_version VALUES (?, 0, ?, ?)", (id, now, body))
+            db.execute(
+                """INSERT INTO agent (id, owner, version, deployment_chat, created, updated)
+                    VALUES (?, ?, 0, 0, ?, ?)""",
+                (id, owner, now, now),
+            )
+            db.execute("INSERT INTO agent_version (agent, version, created, body) VALUES (?, 0, ?, ?)", (id, now, body))
 
         try:
             await self._tables.write(create)
@@ -74,7 +78,10 @@ class Agents(TableStore):
             if not _is_there(db, owner, id):
                 return False
             (last,) = db.execute("SELECT max(version) FROM agent_version WHERE agent = ?", (id,)).fetchone()
-            db.execute("INSERT INTO agent_version VALUES (?, ?, ?, ?)", (id, last + 1, now, body))
+            db.execute(
+                "INSERT INTO agent_version (agent, version, created, body) VALUES (?, ?, ?, ?)",
+                (id, last + 1, now, body),
+            )
             db.execute(
                 "UPDATE agent SET version = ?, deployment_chat = ?, updated = ? WHERE id = ?",
                 (last + 1, int(deployment_chat), now, id),
@@ -106,7 +113,8 @@ class Agents(TableStore):
             if not _has_version(db, owner, id, version):
                 return None
             db.execute(
-                """INSERT INTO agent_alias VALUES (:agent, :alias, :version, :now, :now)
+                """INSERT INTO agent_alias (agent, alias, version, created, updated)
+                    VALUES (:agent, :alias, :version, :now, :now)
                 ON CONFLICT (agent, alias) DO UPDATE SET version = :version, updated = :now""",
                 {"agent": id, "alias": alias, "version": version, "now": now},
             )

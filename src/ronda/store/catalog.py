@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import secrets
 from abc import abstractmethod
+from collections.abc import Sequence
 
 from ronda.store.agents import Agents
 from ronda.store.approvals import ApprovedTools
@@ -13,6 +14,7 @@ from ronda.store.containers import Containers
 from ronda.store.conversations import Conversations
 from ronda.store.files import Files
 from ronda.store.keys import Keys
+from ronda.store.marks import Marks
 from ronda.store.queue import Queue
 from ronda.store.sessions import Sessions
 from ronda.store.skills import Skills
@@ -32,7 +34,13 @@ class Catalog(Tables):
         self.containers = Containers(self)
         self.sessions = Sessions(self)
         self.approved_tools = ApprovedTools(self)
+        self.marks = Marks(self)
         self.queue: Queue = SqlQueue(self)
+
+    @abstractmethod
+    def add_tables(self, name: str, migrations: Sequence[Sequence[str]]) -> None:
+        """Tables of their own for somebody beside the stores above, who goes by `name`: statements as in `tables`. The last steps
+        are done with the first thing that is kept, or at once."""
 
     @abstractmethod
     async def close(self) -> None: ...
@@ -41,7 +49,9 @@ class Catalog(Tables):
         """32 random bytes, made when they are first asked for: the same for everybody who shares the store, for good."""
 
         def find_or_make(db: Sql) -> bytes:
-            db.execute("INSERT INTO secret VALUES (?, ?) ON CONFLICT DO NOTHING", (name, secrets.token_bytes(32)))
+            db.execute(
+                "INSERT INTO secret (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING", (name, secrets.token_bytes(32))
+            )
             value: bytes = db.execute("SELECT value FROM secret WHERE name = ?", (name,)).fetchone()[0]
             return value
 

@@ -58,6 +58,7 @@ class FileClaims:
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
         self._claims: dict[tuple[str, str], int] = {}
+        self._is_tidy = False
         disown_after_fork(self)
 
     def disown(self) -> None:
@@ -67,6 +68,9 @@ class FileClaims:
         self._claims = {}
 
     async def claim(self, owner: str, name: str) -> bool:
+        if not self._is_tidy:
+            self._is_tidy = True
+            await asyncio.to_thread(self._clear_away_the_dead)
         if (owner, name) in self._claims:
             return False
         try:
@@ -89,6 +93,20 @@ class FileClaims:
     def close(self) -> None:
         for owner, name in list(self._claims):
             self.release(owner, name)
+
+    def _clear_away_the_dead(self) -> None:
+        """Files of processes that were killed: nobody holds their locks."""
+        if sys.platform == "win32":
+            return
+        for path in self._folder.glob("*"):
+            try:
+                file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            except OSError:
+                continue
+            with suppress(OSError):
+                if _try_lock(file) and _is_at(path, file):
+                    path.unlink()
+            os.close(file)
 
     def _path(self, owner: str, name: str) -> Path:
         return self._folder / hash_claim(owner, name)

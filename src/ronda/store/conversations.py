@@ -29,9 +29,12 @@ class Conversations(TableStore):
 
     async def create(self, owner: str, id: str, body: bytes, now: float, runs: Sequence[RunRow] = ()) -> None:
         def create(db: Sql) -> None:
-            db.execute("INSERT INTO conversation VALUES (?, ?, ?, ?, ?)", (id, owner, now, now, body))
+            db.execute(
+                "INSERT INTO conversation (id, owner, created, updated, body) VALUES (?, ?, ?, ?, ?)",
+                (id, owner, now, now, body),
+            )
             db.executemany(
-                "INSERT INTO conversation_run VALUES (?, ?, ?, ?)",
+                "INSERT INTO conversation_run (conversation, position, run, upto) VALUES (?, ?, ?, ?)",
                 [(id, position, row.run, row.upto) for position, row in enumerate(runs)],
             )
 
@@ -55,6 +58,23 @@ class Conversations(TableStore):
             WHERE conversation = ? AND owner = ? ORDER BY position"""
         return [RunRow(*row) for row in await self._rows(question, (id, owner))]
 
+    async def agents(self, owner: str) -> dict[str, str]:
+        """Which agent each of an owner's conversations is with, as it was noted since its last run."""
+        question = """SELECT noted.conversation, noted.agent FROM conversation_agent AS noted
+            JOIN conversation ON conversation.id = noted.conversation WHERE owner = ? AND noted.run = (
+                SELECT run FROM conversation_run AS one WHERE one.conversation = noted.conversation
+                ORDER BY position DESC LIMIT 1
+            )"""
+        return dict(await self._rows(question, (owner,)))
+
+    async def note_agents(self, noted: Sequence[tuple[str, str, str]]) -> None:
+        """Of conversations that are there: each, its last run, which is over, and the agent that this one leaves it with."""
+        change = """INSERT INTO conversation_agent (conversation, run, agent)
+            SELECT id, ?, ? FROM conversation WHERE id = ?
+            ON CONFLICT (conversation) DO UPDATE SET run = excluded.run, agent = excluded.agent"""
+        rows = [(run, agent, id) for id, run, agent in noted]
+        await self._tables.write(lambda db: db.executemany(change, rows))
+
     async def add_run(self, owner: str, id: str, position: int, run: str, now: float) -> None:
         """`position` is how many runs there were when the new one was made. Raises WriteConflict if there are more by now, or if
         the conversation was deleted: then the new one must not count."""
@@ -66,7 +86,10 @@ class Conversations(TableStore):
                 raise WriteConflict(
                     f"the conversation '{id}' went on, or ended, while this request was read; try again"
                 )
-            db.execute("INSERT INTO conversation_run VALUES (?, ?, ?, NULL)", (id, position, run))
+            db.execute(
+                "INSERT INTO conversation_run (conversation, position, run, upto) VALUES (?, ?, ?, NULL)",
+                (id, position, run),
+            )
 
         await self._tables.write(add, f"conversation {id}")
 

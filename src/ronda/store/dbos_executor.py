@@ -27,7 +27,7 @@ from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer
 from dbos import error as dbos_errors
 from sqlalchemy.exc import SQLAlchemyError
 
-from ronda.store import StoreError
+from ronda.store import RemoteStoreError, StoreError
 from ronda.store.postgres import Database
 
 APPLICATION: Final = "ronda"  # as DBOS lists it, and the queue in which runs wait
@@ -292,7 +292,8 @@ class Executor:
         way_out = ""
         if isinstance(cause, psycopg.errors.InsufficientPrivilege):
             way_out = f"; make the schema {self.schema} for it, let it make one (GRANT CREATE ON DATABASE), or use --queue table"
-        return StoreError(self._database.place, f"DBOS says: {' '.join(str(cause).split())}{way_out}")
+        problem = f"DBOS says: {' '.join(str(cause).split())}{way_out}"
+        return RemoteStoreError(self._database.place, problem, "the server's queue failed; the server's log says why")
 
 
 class _Body:

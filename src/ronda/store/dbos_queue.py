@@ -41,8 +41,8 @@ class DbosQueue:
         self._table = table
         self._executor = executor
 
-    async def enqueue(self, run: QueuedRun, most: int) -> None:
-        await self._table.enqueue(run, most)
+    async def enqueue(self, run: QueuedRun, most: int, per_owner: int | None = None) -> None:
+        await self._table.enqueue(run, most, per_owner)
         try:
             await self._executor.add(run.run)
         except StoreError as error:  # it is queued all the same: whoever claims it adds it

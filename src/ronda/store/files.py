@@ -7,7 +7,7 @@ the last drops them; both while nobody else writes, so that no file loses bytes 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +17,9 @@ from ronda.core.files import StoredFile
 from ronda.errors import TooLarge
 from ronda.store import WriteConflict
 from ronda.store.sql import Duplicate, Sql, TableStore
+
+_INSERT: Final = """INSERT INTO file (id, owner, session, hash, size, created, expires, body)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
 
 Place: TypeAlias = Callable[[], None]
 Drop: TypeAlias = Callable[[str], None]  # by hash
@@ -63,7 +66,7 @@ class Files(TableStore):
                 file.expires,
                 msgspec.json.encode(file),
             )
-            db.execute("INSERT INTO file VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            db.execute(_INSERT, row)
             place()
 
         try:

@@ -27,7 +27,9 @@ class KeyRow(Struct, frozen=True):
 class Keys(TableStore):
     async def add(self, key: KeyRow) -> None:
         row = (key.id, key.owner, key.hash, key.created, key.revoked)
-        await self._tables.write(lambda db: db.execute("INSERT INTO key VALUES (?, ?, ?, ?, ?)", row))
+        await self._tables.write(
+            lambda db: db.execute("INSERT INTO key (id, owner, hash, created, revoked) VALUES (?, ?, ?, ?, ?)", row)
+        )
 
     async def all(self) -> list[KeyRow]:
         """Every key there ever was, the oldest first: revoked ones stay, so that revoking the last opens nothing."""

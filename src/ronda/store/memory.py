@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from ronda.store.catalog import Catalog
@@ -25,8 +25,13 @@ class MemoryCatalog(Catalog):
     def __init__(self) -> None:
         super().__init__()
         self.claims: MemoryClaims = MemoryClaims()
+        self._lines: dict[str, Sequence[Sequence[str]]] = {}
         self._db: sqlite3.Connection | None = None
         self._lock = threading.Lock()  # a `Runner` may be used from several threads
+
+    def add_tables(self, name: str, migrations: Sequence[Sequence[str]]) -> None:
+        """As in `sqlite_catalog`."""
+        self._lines[name] = migrations
 
     @property
     def is_there(self) -> bool:
@@ -48,6 +53,6 @@ class MemoryCatalog(Catalog):
 
         with GATE, self._lock:  # in this order: in a child of this process it is free
             if self._db is None:
-                self._db = open_tables(MEMORY)
+                self._db = open_tables(MEMORY, lines=self._lines)
                 weakref.finalize(self, self._db.close)
             return do_job(self._db, MEMORY, job, "IMMEDIATE")

@@ -27,9 +27,11 @@ from psycopg.adapt import Buffer, Loader
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.string import StrDumper
 
-from ronda.store import StoreError
+from ronda.store import RemoteStoreError, StoreError
+from ronda.store.reach import PATIENCE, DatabaseAway, Reach
 from ronda.store.sql import Duplicate, Rows, Sql, Values
 from ronda.store.thread_waits import ThreadWaits
+from ronda.store.versions import TooNew, must_migrate, pack_version, version_of
 
 OUTAGE: Final = 45.0  # seconds that a database may be away: 30 of a restart, and what it takes to be noticed
 CONNECTIONS: Final = 4  # of one process, beside that of its journal and that which listens
@@ -50,13 +52,20 @@ _PARAMETERS: Final[dict[str, Any]] = {
 # Codes of what passes: too many connections, no disk is reached, shutting down or starting up, cut off in a transaction.
 _PASSES: Final = ("08", "53300", "57P01", "57P02", "57P03", "25P03", "58030")
 
+_LIBPQ_QUESTION: Final = (
+    "Is the server running"  # what libpq says behind a connection that failed; our own question is shorter
+)
+
 _T = TypeVar("_T")
 
 
 class Database:
-    def __init__(self, url: str, *, connections: int = CONNECTIONS, outage: float = OUTAGE) -> None:
+    def __init__(
+        self, url: str, *, connections: int = CONNECTIONS, outage: float = OUTAGE, patience: float = PATIENCE
+    ) -> None:
         parameters = _read(url)
         self.place = _place_of(parameters)
+        self.reach = Reach(self.place, patience)
         self._outage = outage
         self.waits = ThreadWaits(self.place)
         self.parameters = _PARAMETERS | parameters  # of a connection
@@ -116,6 +125,7 @@ class Database:
                     raise
                 doubt = None if number is None else (number, result)
                 connection.execute("COMMIT")
+                self.reach.heard()
                 return result
             except (errors.UniqueViolation, errors.ExclusionViolation) as error:
                 raise Duplicate(str(error)) from error
@@ -126,7 +136,10 @@ class Database:
                     raise self.explain(error) from error
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 self._drop()
-                if not _passes(error) or time.monotonic() >= until or self._is_closing:
+                if not _passes(error):
+                    raise self.explain(error) from error
+                self.reach.asked()
+                if time.monotonic() >= until or self._is_closing:
                     raise self.explain(error) from error
                 self._closing.wait(_PAUSE)
             except psycopg.Error as error:
@@ -200,37 +213,43 @@ class Database:
             self._forget(connection)
 
     def explain(self, error: psycopg.Error) -> StoreError:
-        text = " ".join(str(error).split()) or type(error).__name__
-        way_out = "" if error.sqlstate else "; is the server up, and the address right (--database)?"
-        return StoreError(self.place, f"{text}{way_out}")
+        text = " ".join(str(error).partition(_LIBPQ_QUESTION)[0].split()) or type(error).__name__
+        way_out = "" if error.sqlstate else "; is the server up?"
+        if _passes(error) and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+            return DatabaseAway(self.place, f"{text}{way_out}")
+        return RemoteStoreError(self.place, text, "the server's database refused this; the server's log says why")
 
     # ---- tables ------------------------------------------------------------------------------------------------------
 
-    def migrate(self, kind: str, migrations: Sequence[Sequence[str]]) -> None:
+    def migrate(self, kind: str, migrations: Sequence[Sequence[str]], least: int = 0) -> None:
         """Make or change the tables of one kind, unless that is done. Append to `migrations`, never change what is there. Of
-        several processes that start at once one does it, and the others wait."""
-        if self._version(kind) == len(migrations):
+        several processes that start at once one does it, and the others wait. A Ronda that knows fewer than `least` of them
+        cannot use the tables any more (`versions`)."""
+        if not self._must_migrate(kind, self._version(kind), len(migrations)):
             return
 
         def migrate(db: PostgresSql) -> None:
             db.execute("CREATE TABLE IF NOT EXISTS ronda_version (kind TEXT PRIMARY KEY, version INTEGER NOT NULL)")
             row = db.execute("SELECT version FROM ronda_version WHERE kind = ?", (kind,)).fetchone()
             version = 0 if row is None else row[0]
-            if version > len(migrations):
-                raise StoreError(
-                    self.place,
-                    f"its {kind} has version {version}, and this Ronda knows versions up to {len(migrations)}; "
-                    "update Ronda, or choose another database",
-                )
-            for migration in migrations[version:]:
+            if not self._must_migrate(kind, version, len(migrations)):
+                return
+            for migration in migrations[version_of(version) :]:
                 for statement in migration:
                     db.execute(statement)
             db.execute(
-                "INSERT INTO ronda_version VALUES (?, ?) ON CONFLICT (kind) DO UPDATE SET version = excluded.version",
-                (kind, len(migrations)),
+                """INSERT INTO ronda_version (kind, version) VALUES (?, ?)
+                    ON CONFLICT (kind) DO UPDATE SET version = excluded.version""",
+                (kind, pack_version(len(migrations), least)),
             )
 
         self.do(migrate, self.begin_write("migrations"))
+
+    def _must_migrate(self, kind: str, stored: int, known: int) -> bool:
+        try:
+            return must_migrate(stored, known)
+        except TooNew as error:
+            raise StoreError(self.place, f"its {kind} {error}; update Ronda, or choose another database") from error
 
     def _version(self, kind: str) -> int:
         def find(db: PostgresSql) -> int:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 from ronda.store.claims import hash_claim
 from ronda.store.postgres import Database
 from ronda.store.postgres_presence import ALIVE, PostgresPresence
-from ronda.store.postgres_tables import CATALOG
+from ronda.store.postgres_tables import CATALOG, WORDS
 from ronda.store.sql import Sql
+from ronda.store.tables import write_tables
 from ronda.store.thread_waits import OutOfTime
+
+RETRY_AFTER: Final = (
+    1.0  # seconds until a claim that could not be released is released again, twice as many each time …
+)
+LONGEST_PAUSE: Final = 60.0  # … up to these
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -30,7 +36,14 @@ class PostgresCatalog(Catalog):
         self._database = database
         self._presence = presence
         database.migrate("catalog", CATALOG)
+        self._lines: set[str] = set()
         self.claims: PostgresClaims = PostgresClaims(database, presence)
+
+    def add_tables(self, name: str, migrations: Sequence[Sequence[str]]) -> None:
+        """Waits for the database."""
+        if name not in self._lines:
+            self._database.migrate(f"feature {name}", write_tables(WORDS, migrations))
+            self._lines.add(name)
 
     async def read(self, job: Callable[[Sql], _T]) -> _T:
         return await self._database.read(job)
@@ -47,54 +60,80 @@ class PostgresCatalog(Catalog):
 
 
 class PostgresClaims:
-    """A claim is a row, and counts for as long as its process is there."""
+    """A claim is a row, and counts for as long as its process is there. One that nothing here holds is deleted, however often
+    that has to be tried."""
 
-    def __init__(self, database: Database, presence: PostgresPresence) -> None:
+    def __init__(self, database: Database, presence: PostgresPresence, retry_after: float = RETRY_AFTER) -> None:
         self._database = database
         self._presence = presence
+        self._retry_after = retry_after
         self._hashes: set[str] = set()
         self._releases: dict[str, asyncio.Task[None]] = {}
+        self._resting: set[str] = set()  # of those that failed, and are tried again later
 
     async def claim(self, owner: str, name: str) -> bool:
         hash = hash_claim(owner, name)
-        if (release := self._releases.get(hash)) is not None:
-            await asyncio.wait([release])
+        await self._await_release(hash)
         if hash in self._hashes:
             return False
         values = {"hash": hash, "me": self._presence.id}
 
         def claim(db: Sql) -> bool:
-            statement = f"""INSERT INTO claim VALUES (:hash, :me) ON CONFLICT (hash) DO UPDATE SET process = excluded.process
+            statement = f"""INSERT INTO claim (hash, process) VALUES (:hash, :me)
+                ON CONFLICT (hash) DO UPDATE SET process = excluded.process
                 WHERE claim.process = excluded.process OR NOT {ALIVE.format(id="claim.process")}"""
             return db.execute(statement, values).rowcount > 0
 
         self._hashes.add(hash)  # before it is waited for: two of this process must not both have it
-        is_ours = False
         try:
             is_ours = await self._database.write(claim, may_be_lost=True)
-        finally:
-            if not is_ours:
-                self._hashes.discard(hash)
+        except BaseException:  # the row may be there
+            self._release_later(hash)
+            raise
+        if not is_ours:
+            self._hashes.discard(hash)
         return is_ours
 
     def release(self, owner: str, name: str) -> None:
-        hash = hash_claim(owner, name)
-        if hash in self._hashes:
-            self._hashes.discard(hash)
-            self._releases[hash] = asyncio.get_running_loop().create_task(self._release(hash))
+        if (hash := hash_claim(owner, name)) in self._hashes:
+            self._release_later(hash)
+
+    def _release_later(self, hash: str) -> None:
+        self._hashes.discard(hash)
+        self._releases[hash] = asyncio.get_running_loop().create_task(self._release(hash))
+
+    async def _await_release(self, hash: str) -> None:
+        if (release := self._releases.get(hash)) is not None:
+            if hash in self._resting:  # what is still there is this process's own
+                release.cancel()
+            await asyncio.wait([release])
 
     async def _release(self, hash: str) -> None:
+        pause = self._retry_after
+        try:
+            while not await self._delete(hash):
+                self._resting.add(hash)
+                await asyncio.sleep(pause)
+                self._resting.discard(hash)
+                pause = min(2 * pause, LONGEST_PAUSE)
+        finally:
+            self._resting.discard(hash)
+            del self._releases[hash]
+
+    async def _delete(self, hash: str) -> bool:
         statement = "DELETE FROM claim WHERE hash = ? AND process = ?"
         try:
             await self._database.write(lambda db: db.execute(statement, (hash, self._presence.id)), may_be_lost=True)
-        except OutOfTime:
-            return
+        except OutOfTime:  # it ends with this process
+            return True
         except StoreError as error:
-            _log.error("a claim stays until this process ends: %s", error)
-        finally:
-            del self._releases[hash]
+            _log.error("a claim could not be released, which is tried again: %s", error)
+            return False
+        return True
 
     async def close(self) -> None:
+        for hash in self._resting:
+            self._releases[hash].cancel()
         if self._releases:
             await asyncio.wait(self._releases.values())
         self._hashes.clear()

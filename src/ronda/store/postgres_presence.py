@@ -29,6 +29,7 @@ from psycopg import sql
 from ronda.store import StoreError
 from ronda.store.postgres import Database, PostgresSql, read_text
 from ronda.store.postgres_tables import PROCESSES
+from ronda.store.reach import PROBES
 from ronda.store.sql import Sql
 
 LEASE: Final = 5.0  # seconds, unless the operator says otherwise …
@@ -49,12 +50,15 @@ Notice = dict[str, Any]
 
 class PostgresPresence:
     """This process, among those that share a database. `on_notice` is called, in the loop that it was opened in, with what others
-    say."""
+    say. Its thread is the probe that sees whether the database can be reached, too."""
 
     def __init__(self, database: Database, lease: float = LEASE) -> None:
         self.id = secrets.randbits(48)
         self._lease = lease
         self._beat_every = lease / BEATS
+        self._reach = database.reach
+        self._probe_every = min(self._beat_every, database.reach.patience / PROBES)
+        self._is_lost = False  # what the log was told last
         self._database = database
         self._channel = f"ronda_{database.lock_number('notices') & 0xFFFFFFFFFFFF:x}"
         self._waiting: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
@@ -153,6 +157,7 @@ class PostgresPresence:
     def _watch(self) -> None:
         """In a thread of its own, so that a busy event loop is not taken for a dead process."""
         while not self._leaving.is_set():
+            self._reach.asked()
             try:
                 with self._database.connected() as connection:
                     connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
@@ -160,18 +165,39 @@ class PostgresPresence:
                     self._hear({})  # what was said meanwhile is lost: everybody looks
                     self._listen(connection)
             except psycopg.Error as error:
-                _log.info("the database is out of reach: %s", error)
-                self._leaving.wait(self._beat_every / 4)
+                if self._reach.is_lost and not self._is_lost:
+                    self._is_lost = True
+                    _log.warning(
+                        "the database is out of reach, so new requests get a 503 until it is back: %s",
+                        " ".join(str(error).split()),
+                    )
+                self._leaving.wait(self._probe_every / 4)
+            except Exception as error:  # a process whose thread has ended would count as gone
+                _log.error("the look at other processes ended, and is started again", exc_info=error)
+                self._leaving.wait(self._probe_every)
 
     def _listen(self, connection: psycopg.Connection) -> None:
-        next_beat = 0.0
+        next_beat = next_probe = 0.0
         while not self._leaving.is_set():
-            if (now := time.monotonic()) >= next_beat:
-                self._beat(PostgresSql(connection))
-                next_beat = now + self._beat_every
-            select.select([connection.fileno(), self._rung.fileno()], [], [], next_beat - now)
+            if (now := time.monotonic()) >= next_probe:
+                self._reach.asked()
+                if now >= next_beat:
+                    self._beat(PostgresSql(connection))
+                    next_beat = now + self._beat_every
+                else:
+                    connection.execute("SELECT 1")
+                self._answered()
+                next_probe = min(next_beat, now + self._probe_every)
+            wait = max(0.0, next_probe - time.monotonic())
+            select.select([connection.fileno(), self._rung.fileno()], [], [], wait)
             for found in connection.notifies(timeout=0):
                 self._hear(msgspec.json.decode(read_text(found.payload)))
+
+    def _answered(self) -> None:
+        self._reach.answered()
+        if self._is_lost:
+            self._is_lost = False
+            _log.warning("the database is back")
 
     def _hear(self, notice: Notice) -> None:
         loop = self._loop

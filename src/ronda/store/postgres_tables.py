@@ -7,10 +7,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from ronda.store.tables import AGENTS, APPROVALS, CONTAINERS, FILES, KEYS, QUEUE, SESSIONS, SKILLS, write_tables
+from ronda.store.tables import (
+    AGENTS,
+    APPROVALS,
+    CONTAINERS,
+    CONVERSATION_AGENTS,
+    FILES,
+    KEYS,
+    MARKS,
+    PRUNING,
+    QUEUE,
+    SENDS,
+    SESSIONS,
+    SKILLS,
+    write_tables,
+)
 
 TEXT: Final = 'TEXT COLLATE "C" NOT NULL'  # ordered as SQLite and Python order it
-_WORDS: Final = {
+WORDS: Final = {
     "text": TEXT,
     "number": "DOUBLE PRECISION NOT NULL",
     "any_number": "DOUBLE PRECISION",
@@ -26,14 +40,20 @@ _SHARED: Final = (
     "CREATE TABLE claim (hash {text} PRIMARY KEY, process BIGINT NOT NULL)",
 )
 CATALOG: Final = write_tables(
-    _WORDS, ((*AGENTS, *KEYS, *SESSIONS, *FILES, *SKILLS, *QUEUE, *_SHARED), CONTAINERS, APPROVALS)
+    WORDS,
+    (
+        (*AGENTS, *KEYS, *SESSIONS, *FILES, *SKILLS, *QUEUE, *_SHARED, *CONTAINERS, *APPROVALS, *MARKS, *PRUNING),
+        SENDS,
+        CONVERSATION_AGENTS,
+    ),
 )
 
 # Who is there, and what one asks of another. A process that is alive says so again and again: `until` is when it counts as gone.
 PROCESSES: Final = (
     (
         """CREATE TABLE process (
-            id BIGINT PRIMARY KEY, since TIMESTAMPTZ NOT NULL, until TIMESTAMPTZ NOT NULL, name TEXT NOT NULL
+            id BIGINT PRIMARY KEY, since TIMESTAMPTZ NOT NULL, until TIMESTAMPTZ NOT NULL, name TEXT NOT NULL,
+            lease INTERVAL NOT NULL DEFAULT '5 s'
         )""",
         """CREATE TABLE letter (
             id BIGINT PRIMARY KEY, process BIGINT NOT NULL, sent TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(),
@@ -41,5 +61,4 @@ PROCESSES: Final = (
         )""",
         "CREATE INDEX letter_process ON letter (process) WHERE NOT taken",
     ),
-    ("ALTER TABLE process ADD COLUMN lease INTERVAL NOT NULL DEFAULT '5 s'",),
 )

@@ -22,11 +22,17 @@ class QueueFull(RondaError):
 
 
 class QueueLimits(Struct, frozen=True):
-    """How many runs are driven at a time: in all, for one owner, and in one session of an owner's."""
+    """How many runs are driven at a time: in all, for one owner (None: as `may_have` says), and in one session of an owner's."""
 
     total: int
-    per_owner: int
+    per_owner: int | None
     per_session: int
+
+
+def may_have(own: int, taken: int, most: int, per_owner: int | None) -> bool:
+    """Whether an owner who has `own` of the places that are `taken` gets one more of `most`. Without a number of its own an owner
+    gets as many as are left for others: half of them if it is alone, and whoever comes later finds some."""
+    return taken < most and own < (most - taken if per_owner is None else per_owner)
 
 
 class QueuedRun(Struct, frozen=True):
@@ -56,12 +62,13 @@ class QueueEntry(Struct, frozen=True):
 
 
 class Queue(Protocol):
-    async def enqueue(self, run: QueuedRun, most: int) -> None:
-        """Add a run. Raises QueueFull if `most` runs wait already, and WriteConflict for a run that is there."""
+    async def enqueue(self, run: QueuedRun, most: int, per_owner: int | None = None) -> None:
+        """Add a run. Raises QueueFull if `most` runs wait already, or too many of its owner's (`may_have`); and WriteConflict for
+        a run that is there."""
 
     async def claim(self, worker: str, limits: QueueLimits, now: float, until: float) -> ClaimedRun | None:
-        """The first that waits, and that the limits have room for: it is this worker's until then. One whose lease ran out
-        waits again, in its old place."""
+        """The first that waits, of the owner who has the fewest driven, and that the limits have room for: it is this worker's
+        until then. One whose lease ran out waits again, in its old place."""
 
     async def renew(self, worker: str, until: float) -> list[ClaimedRun]:
         """All that is this worker's stays so until then; `until` 0 gives all of it back. What is not among them another

@@ -9,11 +9,13 @@ A lease lets one run at a time go on with a session. It is one holder's (a proce
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+import time
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Raw, Struct
 
-from ronda.store.sql import Sql, TableStore
+from ronda.store.prune_clock import PruneClock
+from ronda.store.sql import Sql, Tables, TableStore
 
 ROOT = 0  # stands before the first turn of every session; nodes count from 1
 NO_LABELS = Raw(b"{}")
@@ -76,11 +78,14 @@ class LeaseAnswer(Struct, frozen=True):
 
 
 class Bounds(Struct, frozen=True):
-    """What is kept at the most; the sessions that nobody has used for the longest time go first."""
+    """What is kept at the most, of all owners together and of one. An owner who keeps no more than the others loses nothing to
+    them: sessions go from whoever keeps the most, those that were unused for longest first."""
 
     max_age: float | None = None  # seconds
     max_count: int | None = None
     max_bytes: int | None = None
+    owner_count: int | None = None
+    owner_bytes: int | None = None
 
 
 NO_BOUNDS: Final = Bounds()
@@ -93,6 +98,10 @@ _AT_ONCE: Final = 50  # sessions that one transaction forgets, so that those who
 
 class Sessions(TableStore):
     """A session is known by its owner and its name."""
+
+    def __init__(self, tables: Tables) -> None:
+        super().__init__(tables)
+        self._clock = PruneClock("sessions", time.time())
 
     async def find(self, owner: str, name: str) -> SessionRow | None:
         if not self._tables.is_there:
@@ -220,8 +229,11 @@ class Sessions(TableStore):
 
     async def prune(self, bounds: Bounds, now: float) -> int:
         """Forget what is beyond the bounds; returns how many sessions. One that somebody has a lease of stays."""
+        if not self._tables.is_there:
+            return 0
+        now = await self._tables.write(lambda db: self._clock.advance(db, now, _newest(db)))
         forgotten = 0
-        while self._tables.is_there and (some := await self._tables.write(lambda db: _prune_some(db, bounds, now))):
+        while some := await self._tables.write(lambda db: _prune_some(db, bounds, now)):
             forgotten += some
         return forgotten
 
@@ -237,7 +249,8 @@ class Sessions(TableStore):
             if other is not None and other.until > now and other.holder != dead:
                 return LeaseAnswer(False, other)
             db.execute(
-                """INSERT INTO session_lease VALUES (?, ?, ?, ?, ?, 0) ON CONFLICT (owner, name)
+                """INSERT INTO session_lease (owner, name, holder, run, until, interrupted)
+                    VALUES (?, ?, ?, ?, ?, 0) ON CONFLICT (owner, name)
                 DO UPDATE SET holder = excluded.holder, run = excluded.run, until = excluded.until, interrupted = 0""",
                 (owner, name, lease.holder, lease.run, lease.until),
             )
@@ -306,7 +319,8 @@ def _add_node(db: Sql, session: int, node: NewNode, now: float) -> int:
     (last,) = db.execute("SELECT coalesce(max(number), 0) FROM session_node WHERE session = ?", (session,)).fetchone()
     number: int = last + 1
     db.execute(
-        "INSERT INTO session_node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        """INSERT INTO session_node (session, number, parent, upto, count, asked, run, created, turns)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (session, number, node.parent, node.upto, node.count, node.asked, node.run, now, node.turns),
     )
     db.execute("UPDATE session SET updated = ?, size = size + ? WHERE id = ?", (now, len(node.turns), session))
@@ -319,24 +333,56 @@ def _put(db: Sql, owner: str, name: str, node: NewNode, labels: Raw, now: float)
     db.execute("UPDATE session SET head = ?, ends = ? WHERE id = ?", (number, node.ends, session))
 
 
+def _newest(db: Sql) -> float | None:
+    newest: float | None = db.execute("SELECT max(updated) FROM session").fetchone()[0]
+    return newest
+
+
 def _prune_some(db: Sql, bounds: Bounds, now: float) -> int:
-    """The oldest few of those that are beyond the bounds."""
-    count, size = db.execute("SELECT count(*), CAST(coalesce(sum(size), 0) AS BIGINT) FROM session").fetchone()
-    oldest = db.execute(
-        """SELECT id, updated, size FROM session WHERE NOT EXISTS (
+    """A few of those that are beyond the bounds: those that are too old, or some of the owner who keeps the most."""
+    db.execute("DELETE FROM session_lease WHERE until < ?", (now - 86400,))  # of sessions that never came to be
+    gone: list[int] = []
+    if bounds.max_age is not None:
+        gone = [key for key, _ in _longest_unused(db, "updated < ?", now - bounds.max_age)]
+    if not gone:
+        gone = _of_largest(db, "size", bounds.max_bytes, bounds.owner_bytes)
+    if not gone:
+        gone = _of_largest(db, "1", bounds.max_count, bounds.owner_count)
+    db.executemany("DELETE FROM session WHERE id = ?", [(key,) for key in gone])
+    return len(gone)
+
+
+def _of_largest(db: Sql, counted: Literal["size", "1"], most: int | None, owner_most: int | None) -> list[int]:
+    """Sessions of the owner who keeps the most, until the bounds hold or another owner keeps more. `counted` is what the bounds
+    count of a session: its bytes, or the session itself."""
+    if most is None and owner_most is None:
+        return []
+    kept = db.execute(
+        f"SELECT owner, CAST(sum({counted}) AS BIGINT) AS amount FROM session GROUP BY owner ORDER BY amount DESC, owner"
+    ).fetchall()
+    beyond_all = 0 if most is None else sum([amount for _, amount in kept]) - most
+    for at, (owner, amount) in enumerate(kept):
+        beyond = max(beyond_all, 0 if owner_most is None else amount - owner_most)
+        if beyond <= 0:
+            return []
+        others = kept[at + 1][1] if at + 1 < len(kept) else 0
+        gone: list[int] = []
+        for key, size in _longest_unused(db, "session.owner = ?", owner):
+            if beyond <= 0 or (gone and amount < others):
+                break
+            freed = size if counted == "size" else 1
+            gone.append(key)
+            beyond, amount = beyond - freed, amount - freed
+        if gone:
+            return gone
+    return []  # all that is left is in use
+
+
+def _longest_unused(db: Sql, condition: str, value: float | str) -> list[tuple[int, int]]:
+    """A few, without those that a run goes on with, and their sizes."""
+    return db.execute(
+        f"""SELECT id, size FROM session WHERE {condition} AND NOT EXISTS (
             SELECT 1 FROM session_lease AS lease WHERE lease.owner = session.owner AND lease.name = session.name
         ) ORDER BY updated, name LIMIT ?""",
-        (_AT_ONCE,),
+        (value, _AT_ONCE),
     ).fetchall()
-    gone: list[tuple[int]] = []
-    for key, updated, bytes_of in oldest:
-        is_old = bounds.max_age is not None and updated < now - bounds.max_age
-        are_many = bounds.max_count is not None and count > bounds.max_count
-        are_large = bounds.max_bytes is not None and size > bounds.max_bytes
-        if not (is_old or are_many or are_large):
-            break
-        gone.append((key,))
-        count, size = count - 1, size - bytes_of
-    db.executemany("DELETE FROM session WHERE id = ?", gone)
-    db.execute("DELETE FROM session_lease WHERE until < ?", (now - 86400,))  # of sessions that never came to be
-    return len(gone)

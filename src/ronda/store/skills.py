@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 from msgspec import structs
 
@@ -9,6 +11,7 @@ from ronda.core.skills import StoredSkill
 from ronda.store import WriteConflict
 from ronda.store.sql import Duplicate, TableStore
 
+_INSERT: Final = "INSERT INTO skill (id, owner, created, revision, body) VALUES (?, ?, ?, ?, ?)"
 _decode = msgspec.json.Decoder(StoredSkill).decode
 
 
@@ -19,7 +22,7 @@ class Skills(TableStore):
         """Raises WriteConflict for an id that is taken."""
         row = (skill.id, owner, skill.created, skill.revision, msgspec.json.encode(skill))
         try:
-            await self._tables.write(lambda db: db.execute("INSERT INTO skill VALUES (?, ?, ?, ?, ?)", row))
+            await self._tables.write(lambda db: db.execute(_INSERT, row))
         except Duplicate as error:
             raise WriteConflict(f"there is a skill '{skill.id}' already") from error
 

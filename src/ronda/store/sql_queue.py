@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import Final
 
 from ronda.store import WriteConflict
-from ronda.store.queue import ClaimedRun, QueuedRun, QueueEntry, QueueFull, QueueLimits
+from ronda.store.queue import ClaimedRun, QueuedRun, QueueEntry, QueueFull, QueueLimits, may_have
 from ronda.store.sql import Duplicate, Sql, Tables, TableStore
 
 _ALONE: Final = "queue"  # limits are counted
 _DRIVEN: Final = "SELECT count(*) FROM queued_run WHERE worker <> '' AND until > :now"
 _NEXT: Final = f"""SELECT run FROM queued_run AS one
     WHERE until <= :now AND ({_DRIVEN}) < :total
-        AND ({_DRIVEN} AND owner = one.owner) < :per_owner
+        AND ({_DRIVEN} AND owner = one.owner) < coalesce(CAST(:per_owner AS INTEGER), :total - ({_DRIVEN}))
         AND ({_DRIVEN} AND owner = one.owner AND session = one.session) < :per_session
-    ORDER BY id LIMIT 1"""
+    ORDER BY ({_DRIVEN} AND owner = one.owner), id LIMIT 1"""
 
 
 class SqlQueue(TableStore):
@@ -26,11 +26,14 @@ class SqlQueue(TableStore):
         super().__init__(tables)
         self._was_empty = True  # when it was claimed from last
 
-    async def enqueue(self, run: QueuedRun, most: int) -> None:
+    async def enqueue(self, run: QueuedRun, most: int, per_owner: int | None = None) -> None:
         def add(db: Sql) -> None:
-            (waiting,) = db.execute("SELECT count(*) FROM queued_run WHERE worker = ''").fetchone()
-            if waiting >= most:
-                raise QueueFull(f"{most} runs wait already, and no more are allowed; try again later")
+            question = "SELECT count(*), count(CASE WHEN owner = ? THEN 1 END) FROM queued_run WHERE worker = ''"
+            waiting, own = db.execute(question, (run.owner,)).fetchone()
+            if not may_have(own, waiting, most, per_owner):
+                whose = "" if waiting >= most else " of yours"
+                number = most if waiting >= most else own
+                raise QueueFull(f"{number} runs{whose} wait already, and no more are allowed; try again later")
             row = (run.run, run.owner, run.session, run.at)
             db.execute("INSERT INTO queued_run (run, owner, session, at) VALUES (?, ?, ?, ?)", row)
 

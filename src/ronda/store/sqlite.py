@@ -21,6 +21,7 @@ from typing import Literal, TypeAlias
 
 from ronda.store import StoreError
 from ronda.store.fork import GATE, disown_after_fork, keep_for_ever
+from ronda.store.versions import TooNew, must_migrate, pack_version, version_of
 
 Migrations: TypeAlias = Sequence[Sequence[str]]
 
@@ -43,15 +44,18 @@ class Connection(sqlite3.Connection):
         keep_for_ever(self)  # nor is it closed when the child's memory is tidied up
 
 
-def open_database(path: str, migrations: Migrations, *, kind: str, timeout: float = 5.0) -> sqlite3.Connection:
-    """Open, and make or migrate what is not there yet. Waits up to `timeout` seconds for others who do the same."""
+def open_database(
+    path: str, migrations: Migrations, *, kind: str, timeout: float = 5.0, least: int = 0
+) -> sqlite3.Connection:
+    """Open, and make or migrate what is not there yet. Waits up to `timeout` seconds for others who do the same. A Ronda that
+    knows fewer than `least` of these migrations cannot use the database any more (`versions`)."""
     if path != MEMORY:
         _make_private(path)
     db = connect(path, timeout=timeout)
     try:
         with GATE:
             _settle_in(db, path, kind)
-            _migrate(db, path, migrations)
+            _migrate(db, path, migrations, least)
     except sqlite3.Error as error:
         db.close()
         raise explain(path, error) from error
@@ -169,21 +173,38 @@ def _settle_in(db: sqlite3.Connection, path: str, kind: str) -> None:
         db.execute(f"PRAGMA application_id = {mark}")
 
 
-def _migrate(db: sqlite3.Connection, path: str, migrations: Migrations) -> None:
-    if _version(db) == len(migrations):
-        return
+def _migrate(db: sqlite3.Connection, path: str, migrations: Migrations, least: int) -> None:
+    try:
+        if not must_migrate(_version(db), len(migrations)):
+            return
+        with transaction(db, "IMMEDIATE"):
+            version = _version(db)  # again: another process may have done it while we waited
+            if not must_migrate(version, len(migrations)):
+                return
+            for migration in migrations[version_of(version) :]:
+                for statement in migration:
+                    db.execute(statement)
+            db.execute(f"PRAGMA user_version = {pack_version(len(migrations), least)}")
+    except TooNew as error:
+        raise StoreError(path, f"this database {error}; update Ronda, or choose another path") from error
+
+
+def migrate_line(db: sqlite3.Connection, path: str, name: str, migrations: Migrations) -> None:
+    """The same for tables of their own, in a database that others have tables in: a row for each `name` says how far it is."""
     with transaction(db, "IMMEDIATE"):
-        version = _version(db)  # again: another process may have done it while we waited
-        if version > len(migrations):
+        db.execute("CREATE TABLE IF NOT EXISTS feature_version (name TEXT PRIMARY KEY, version INTEGER NOT NULL)")
+        row = db.execute("SELECT version FROM feature_version WHERE name = ?", (name,)).fetchone()
+        version = 0 if row is None else row[0]
+        try:
+            is_old = must_migrate(version, len(migrations))
+        except TooNew as error:
             raise StoreError(
-                path,
-                f"this database has version {version}, and this Ronda knows versions up to {len(migrations)}; "
-                "update Ronda, or choose another path",
-            )
-        for migration in migrations[version:]:
-            for statement in migration:
+                path, f"the table of '{name}' in it {error}; update Ronda, or choose another path"
+            ) from error
+        if is_old:
+            for statement in [one for migration in migrations[version_of(version) :] for one in migration]:
                 db.execute(statement)
-        db.execute(f"PRAGMA user_version = {len(migrations)}")
+            db.execute("INSERT OR REPLACE INTO feature_version (name, version) VALUES (?, ?)", (name, len(migrations)))
 
 
 def _version(db: sqlite3.Connection) -> int:

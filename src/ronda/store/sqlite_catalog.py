@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import Final, Literal, TypeVar
 
 from ronda.store import StoreError
@@ -17,12 +18,34 @@ from ronda.store.catalog import Catalog
 from ronda.store.claims import FileClaims
 from ronda.store.fork import GATE, disown_after_fork
 from ronda.store.sql import Duplicate, Sql
-from ronda.store.sqlite import explain, open_database, transaction
-from ronda.store.tables import AGENTS, APPROVALS, CONTAINERS, FILES, KEYS, QUEUE, SESSIONS, SKILLS, SQLITE, write_tables
+from ronda.store.sqlite import Migrations, explain, migrate_line, open_database, transaction
+from ronda.store.tables import (
+    AGENTS,
+    APPROVALS,
+    CONTAINERS,
+    CONVERSATION_AGENTS,
+    FILES,
+    KEYS,
+    MARKS,
+    PRUNING,
+    QUEUE,
+    SENDS,
+    SESSIONS,
+    SKILLS,
+    SQLITE,
+    write_tables,
+)
 
 _T = TypeVar("_T")
 
-_MIGRATIONS: Final = write_tables(SQLITE, (AGENTS, KEYS, SESSIONS, FILES, SKILLS, QUEUE, CONTAINERS, APPROVALS))
+_MIGRATIONS: Final = write_tables(
+    SQLITE,
+    (
+        (*AGENTS, *KEYS, *SESSIONS, *FILES, *SKILLS, *QUEUE, *CONTAINERS, *APPROVALS, *MARKS, *PRUNING),
+        SENDS,
+        CONVERSATION_AGENTS,
+    ),
+)
 
 
 class SqliteCatalog(Catalog):
@@ -32,6 +55,7 @@ class SqliteCatalog(Catalog):
         super().__init__()
         self._path = path
         self._timeout = timeout
+        self._lines: dict[str, Migrations] = {}
         self._db: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(1, "ronda-catalog")  # which begins with the first thing to do
         self.claims: FileClaims = FileClaims(f"{path}-claims")
@@ -41,6 +65,10 @@ class SqliteCatalog(Catalog):
         """A child opens the file again, when it needs it."""
         self._db = None
         self._thread = ThreadPoolExecutor(1, "ronda-catalog")
+
+    def add_tables(self, name: str, migrations: Migrations) -> None:
+        """Made when the file is opened; so this comes before anything is read or written."""
+        self._lines[name] = migrations
 
     @property
     def is_there(self) -> bool:
@@ -71,21 +99,29 @@ class SqliteCatalog(Catalog):
     async def _do(self, job: Callable[[Sql], _T], kind: Literal["DEFERRED", "IMMEDIATE"]) -> _T:
         def in_thread() -> _T:
             if self._db is None:
-                self._db = open_tables(self._path, self._timeout)
+                self._db = open_tables(self._path, self._timeout, self._lines)
             return do_job(self._db, self._path, job, kind)
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, in_thread)
 
 
-def open_tables(path: str, timeout: float = 5.0) -> sqlite3.Connection:
+def open_tables(
+    path: str, timeout: float = 5.0, lines: Mapping[str, Migrations] = MappingProxyType({})
+) -> sqlite3.Connection:
+    """`lines` are the tables of others, by their names."""
     with GATE:
         db = open_database(path, _MIGRATIONS, kind="ronda catalog", timeout=timeout)
         try:
             db.execute("PRAGMA foreign_keys = ON")
             db.execute("PRAGMA wal_autocheckpoint = 1000")
+            for name, migrations in lines.items():
+                migrate_line(db, path, name, write_tables(SQLITE, migrations))
         except sqlite3.Error as error:
             db.close()
             raise explain(path, error) from error
+        except BaseException:  # such as tables that are newer than this program
+            db.close()
+            raise
         return db
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from ronda.store.prune_clock import TABLE as PRUNE_CLOCK
+
 SQLITE: Final = {
     "text": "TEXT NOT NULL",
     "number": "REAL NOT NULL",
@@ -105,4 +107,22 @@ APPROVALS: Final = (
         owner {text}, session {text}, tool {text}, used {number}, PRIMARY KEY (owner, session, tool)
     ){by_key}""",
     "CREATE INDEX approved_tool_used ON approved_tool (used)",
+)
+SENDS: Final = (
+    """CREATE TABLE approved_send (
+        owner {text}, session {text}, send {text}, used {number}, PRIMARY KEY (owner, session, send)
+    ){by_key}""",
+    "CREATE INDEX approved_send_used ON approved_send (used)",
+)
+CONVERSATION_AGENTS: Final = (
+    """CREATE TABLE conversation_agent (
+        conversation {text} REFERENCES conversation ON DELETE CASCADE, run {text}, agent {text}, PRIMARY KEY (conversation)
+    ){by_key}""",
+)
+PRUNING: Final = (PRUNE_CLOCK,)
+MARKS: Final = (
+    """CREATE TABLE mark (
+        owner {text}, source {text}, mark {text}, used {number}, PRIMARY KEY (owner, source, mark)
+    ){by_key}""",
+    "CREATE INDEX mark_used ON mark (used)",
 )

@@ -1,0 +1,49 @@
+"""How much each owner may keep when all together keep too much: an equal share, and what others leave of theirs.
+
+An owner who keeps no more than an equal share loses nothing. What an owner keeps beyond it is room that the others do not use
+yet: it is given back when they do, by whoever has the most of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+def level(sizes: Iterable[int], most: int) -> int:
+    """The most that one may keep, so that all together keep `most`."""
+    left = most
+    ordered = sorted(sizes)
+    for at, size in enumerate(ordered):
+        share = left // (len(ordered) - at)
+        if size > share:
+            return max(share, 0)
+        left -= size
+    return ordered[-1] if ordered else 0
+
+
+def beyond(kept: Mapping[K, int], most: int | None, each: int | None, room: float = 1.0) -> dict[K, int]:
+    """By how much an owner keeps too much: more than `each` may, or its share of `most`, if all keep more than that. Where they
+    do, they are brought down to `room` of it, so that it need not be done again at once."""
+    allowed = each
+    if most is not None and sum(kept.values()) > most:
+        share = level(kept.values(), int(most * room))
+        allowed = share if each is None else min(share, each)
+    return {} if allowed is None else {owner: size - allowed for owner, size in kept.items() if size > allowed}
+
+
+def oldest_beyond(rows: Sequence[tuple[T, K, int]], most: int) -> list[T]:
+    """Of things with their owners and sizes, the newest first: those to forget, the oldest of each owner who keeps too much."""
+    kept: dict[K, int] = {}
+    for _, owner, size in rows:
+        kept[owner] = kept.get(owner, 0) + size
+    excess = beyond(kept, most, None)
+    gone = []
+    for thing, owner, size in reversed(rows):
+        if excess.get(owner, 0) > 0:
+            gone.append(thing)
+            excess[owner] -= size
+    return gone
