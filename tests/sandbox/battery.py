@@ -155,11 +155,30 @@ def machine_with(layers: Layers, layer: str, abi: int) -> Layers:
     )
 
 
+# What is open before anything else is imported came from the server: libffi, for one, opens a file of its own where it can
+# neither read /proc nor have memory without a name.
+MAIN = """
+import os
+
+def is_open(fd):
+    try:
+        return bool(os.fstat(fd))
+    except OSError:
+        return False
+
+inherited = [fd for fd in range(3, 256) if is_open(fd)]
+
+from attacks.run import main
+
+main(inherited)
+"""
+
+
 def packed_attacks() -> bytes:
     """The package as a program in one file."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as packed:
-        packed.writestr("__main__.py", "from attacks.run import main\nmain()\n")
+        packed.writestr("__main__.py", MAIN)
         for path in sorted(ATTACKS.glob("*.py")):
             packed.write(path, f"attacks/{path.name}")
     return file.getvalue()

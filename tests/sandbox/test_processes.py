@@ -320,6 +320,17 @@ async def test_the_workspace_outlives_its_sandbox(layer: str, opened: OpenSandbo
     assert (done.stdout.text(), done.stderr.text(), done.ended.code) == ("1\n2\n", "", 0)
 
 
+def test_a_server_that_ended_and_that_its_parent_does_not_wait_for_is_no_more(tmp_path: Path) -> None:
+    """As where the first process of a container takes no note of those that it inherits."""
+    with subprocess.Popen(["true"]) as zombie:
+        os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+        (tmp_path / f"ronda-sandbox-{zombie.pid}-a").mkdir()
+
+        sweep_temporary(tmp_path)
+
+        assert os.listdir(tmp_path) == []
+
+
 def test_temporary_folders_of_servers_that_are_no_more_are_removed(tmp_path: Path) -> None:
     for name in (f"ronda-sandbox-{os.getpid()}-a", "ronda-sandbox-4194999-b", "ronda-sandbox-x", "another"):
         (tmp_path / name / "in").mkdir(parents=True)

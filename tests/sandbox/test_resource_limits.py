@@ -156,7 +156,7 @@ async def test_processes_are_counted_for_each_sandbox(layer: str, opened: OpenSa
 
     assert done.ended.why in ("exited", "processes")
     if done.ended.why == "exited":
-        assert 4 <= int(done.stdout.text()) <= 12
+        assert 1 <= int(done.stdout.text()) <= 12  # without namespaces, what else this user runs counts, too
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="the tests do not run as root")
@@ -204,7 +204,7 @@ async def test_threads_are_counted_like_processes(layer: str, opened: OpenSandbo
 
     assert done.ended.why in ("exited", "processes")
     if done.ended.why == "exited":
-        assert 4 <= int(done.stdout.text()) <= 12
+        assert 1 <= int(done.stdout.text()) <= 12  # without namespaces, what else this user runs counts, too
 
 
 async def test_a_fork_bomb_ends_with_its_time(layer: str, opened: OpenSandbox) -> None:
@@ -311,6 +311,27 @@ async def test_the_disk_is_counted_over_all_files(bomb: str, layer: str, opened:
     )
 
     assert done.ended.why == "disk"
+
+
+async def test_a_program_that_makes_files_without_end_is_stopped_near_what_it_may_have(
+    layer: str, opened: OpenSandbox, workspace: Path
+) -> None:
+    """A walk through so many takes a while, and the next one came only after twenty times as long."""
+    allowed = 96 * 256  # each file is at least 4 KiB
+    done = await python(
+        await opened(layer, max_disk_mb=96),
+        """
+        import os
+        number = 0
+        while True:
+            os.close(os.open(str(number), os.O_CREAT | os.O_WRONLY))
+            number += 1
+        """,
+    )
+
+    assert done.ended.why == "disk"
+    # On a busy machine the walk waits for its turn while the program runs; with walks at fixed times it was four times as many.
+    assert len(os.listdir(workspace)) < 3 * allowed
 
 
 async def test_open_files_are_limited(layer: str, opened: OpenSandbox) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ronda.sandbox.limits import MB
 from ronda.sandbox.policy import Policy
+from ronda.sandbox.processes import has_ended
 
 _PREFIX = "ronda-sandbox-"
 _NEEDED = {"memory", "pids"}
@@ -102,5 +103,5 @@ def sweep_groups(parent: Path) -> None:
     """Removes the groups of servers that are no more, as far as that can be told from here."""
     for group in parent.glob(f"{_PREFIX}{_pid_namespace()}-*"):
         pid = group.name.split("-")[-2]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+        if pid.isdigit() and has_ended(int(pid)):
             _remove(group)

@@ -5,7 +5,6 @@ A policy is only data. Whether this machine can enforce it is decided in `layers
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import re
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from ronda._suggest import did_you_mean
 from ronda.errors import BadConfig
 
 Mode = Literal["auto", "on", "off"]
@@ -96,8 +96,7 @@ def read_policy(
         for key, value in source.items():
             name = key.replace("-", "_")
             if name not in _NAMES:
-                close = difflib.get_close_matches(name, _NAMES, 1)
-                hint = f"did you mean '{close[0]}'?" if close else f"there is {', '.join(_NAMES)}"
+                hint = did_you_mean(name, _NAMES, f"there is {', '.join(_NAMES)}")
                 raise BadConfig(f"{where} has no use for '{key}'; {hint}")
             if value is not None:
                 settings[name] = value

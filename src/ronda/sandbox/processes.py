@@ -27,6 +27,19 @@ class Usage(Struct, frozen=True):
     cpu: float  # seconds; of those that have ended, too, once their parent has taken note
 
 
+def has_ended(pid: int) -> bool:
+    """Whether no such process runs. One that has ended stays in /proc until its parent takes note of it, which the first
+    process of a container may never do: whoever lost its parent is left there as a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state = file.read().rpartition(b")")[2].split(None, 1)[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    except OSError:  # of a process that is there, perhaps
+        return False
+    return state in (b"Z", b"X")
+
+
 def tree(root: int, *, lists_children: bool | None = None) -> list[int]:
     """The process and all below it. In a sandbox none can leave: who loses its parent becomes a child of the first one."""
     if lists_children is None:
@@ -139,6 +152,9 @@ def _bytes_used(inside: str, outside: str) -> int:
     return (found.f_blocks - found.f_bfree) * found.f_frsize
 
 
+LEAST_FILE = 4096  # bytes that any file counts for: a block of most file systems
+
+
 def disk_usage(folders: Iterable[str | os.PathLike[str]], most: int) -> int:
     """Bytes of the disk under these folders, each file at least a block: a million empty files are not nothing.
 
@@ -147,7 +163,7 @@ def disk_usage(folders: Iterable[str | os.PathLike[str]], most: int) -> int:
     total = 0
     for folder in folders:
         for entry in walk(folder):
-            total += max(entry.status.st_blocks * 512, 4096)
+            total += max(entry.status.st_blocks * 512, LEAST_FILE)
             if total > most:
                 return total
     return total

@@ -8,6 +8,7 @@ import tempfile
 from typing import Final
 
 from ronda.sandbox.folders import remove_tree
+from ronda.sandbox.processes import has_ended
 from ronda.sandbox.user import UIDS
 
 _PREFIX: Final = "ronda-sandbox-"
@@ -19,7 +20,7 @@ def sweep_temporary(scratch: str | os.PathLike[str] | None = None) -> None:
     for name in os.listdir(root):
         pid = name.removeprefix(_PREFIX).partition("-")[0]
         path = os.path.join(root, name)
-        if not name.startswith(_PREFIX) or not pid.isdigit() or os.path.exists(f"/proc/{pid}"):
+        if not name.startswith(_PREFIX) or not pid.isdigit() or not has_ended(int(pid)):
             continue
         owner = os.lstat(path).st_uid
         if owner == os.getuid() or (os.getuid() == 0 and owner in UIDS):  # anybody can make a folder of that name

@@ -1,7 +1,8 @@
 """Counts what the kernel does not count over all processes of a sandbox together, and ends a sandbox that has too much of it.
 
 Two threads for all sandboxes of a process: one looks at memory, tasks and time, five times a second while they work; one walks
-through folders. An error in looking ends the sandbox that was looked at: what is not watched does not run.
+through folders, at once if their disk has lost as much room as they may take. An error in looking ends the sandbox that was
+looked at: what is not watched does not run.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ _SECOND_LOOK = 0.02
 _HURRY = 0.05
 _MOST_EMPTY = 60  # looks that find no process
 _DISK_SHARE = 20  # a walk may take this part of the time, so that large trees are walked less often
+_GLANCE = 0.1  # seconds between two questions to the file system, which costs some microseconds whatever is on it
+_HURRIED_SHARE = 3  # as _DISK_SHARE, of walks through folders that have probably become too large
 
 
 class WatchedSandbox:
@@ -48,6 +51,11 @@ class WatchedSandbox:
         self._end = end
         self._most_disk = max(policy.max_disk_mb * MB, disk)
         self._cpu = -1.0
+        self._room = 0  # bytes that its files may still take, as the last walk found
+        self._free: dict[str, tuple[int, int]] = {}  # folder → inodes and bytes of its disk that were free then …
+        self._cpu_then = -1.0  # … and the time that its programs had used
+        self._walk_due = 0.0
+        self._hurried_due = 0.0
         self._empty = 0
         self._was_over = False
         self.due = 0.0
@@ -87,21 +95,48 @@ class WatchedSandbox:
         self._was_over = is_over
 
     def look_at_disk(self) -> None:
+        """A walk through its folders when one is due; or when its disks have lost as much room since the last one as it may take.
+        Others may have taken that room: so a walk is what decides."""
         begun = time.monotonic()
+        if begun >= self._walk_due or (begun >= self._hurried_due and self._may_have_grown()):
+            self._walk()
+            took = time.monotonic() - begun
+            self._walk_due = begun + took + max(DISK_INTERVAL, took * _DISK_SHARE)
+            self._hurried_due = begun + took * (1 + _HURRIED_SHARE)
+        self.disk_due = time.monotonic() + _GLANCE
+
+    def _walk(self) -> None:
         most = self._most_disk
+        self._free = {folder: _free(folder) for folder in self._folders}
+        self._cpu_then = self._cpu
         try:
             used = processes.disk_usage(self._folders, most)
         except TooDeep:
             used = most + 1  # nobody can tell how much is down there
-        if used + processes.deleted_files(processes.tree(self.root)[1:]) > most:
+        used += processes.deleted_files(processes.tree(self.root)[1:])
+        self._room = most - used
+        if used > most:
             self.stop("disk")
-        now = time.monotonic()
-        self.disk_due = now + max(DISK_INTERVAL, (now - begun) * _DISK_SHARE)
+
+    def _may_have_grown(self) -> bool:
+        if self._cpu == self._cpu_then:  # its programs have done nothing since
+            return False
+        for folder, (inodes, room) in self._free.items():
+            inodes_now, room_now = _free(folder)
+            if max((inodes - inodes_now) * processes.LEAST_FILE, room - room_now) > self._room:
+                return True
+        return False
 
     def stop(self, excess: Excess) -> None:
         if not self.is_over:
             self.is_over = True
             self._end(excess)
+
+
+def _free(folder: str) -> tuple[int, int]:
+    """Inodes and bytes that are free on the disk of a folder. Some file systems have no number of inodes: then 0, always."""
+    found = os.statvfs(folder)
+    return found.f_ffree, found.f_bfree * found.f_frsize
 
 
 class Watchdog:

@@ -294,12 +294,4 @@ def open_by_handle(host: dict[str, Any]) -> Any:
 
 @attack
 def find_open_files_of_the_server(host: dict[str, Any]) -> Any:
-    found = []
-    for fd in range(3, 256):
-        if fd == host["report"]:
-            continue
-        try:
-            found.append((fd, os.fstat(fd).st_mode))
-        except OSError:
-            continue
-    return found
+    return [(fd, os.fstat(fd).st_mode) for fd in host["inherited"]]

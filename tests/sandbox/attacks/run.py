@@ -20,7 +20,6 @@ def attempt(function: Attack, host: dict[str, Any]) -> str | None:
     child = os.fork()
     if child == 0:
         os.close(read)
-        host["report"] = write
         signal.alarm(10)
         try:
             got = function(host)
@@ -41,8 +40,9 @@ def attempt(function: Attack, host: dict[str, Any]) -> str | None:
     return got or None
 
 
-def main() -> None:
+def main(inherited: list[int]) -> None:
+    """`inherited` are the descriptors that were open when the program began."""
     with open("outside.json") as file:
-        told = json.load(file) | {"parent": os.getppid()}
+        told = json.load(file) | {"parent": os.getppid(), "inherited": inherited}
     names = [name for name in ATTACKS if name not in told["leave_out"]]
     os.write(1, json.dumps({name: attempt(ATTACKS[name], told) for name in names}).encode())
