@@ -30,14 +30,17 @@ from ronda.core.parts import (
     UserTurn,
     Video,
 )
+from ronda.wire.anthropic import API as ANTHROPIC
 from ronda.wire.anthropic.client_answer import read_plain as read_anthropic
 from ronda.wire.gemini.client_answer import Naming as GeminiNaming
 from ronda.wire.gemini.client_answer import read_plain as read_gemini
 from ronda.wire.mistral.client_answer import Naming as MistralNaming
 from ronda.wire.mistral.client_answer import read_plain as read_mistral
+from ronda.wire.native import made_by, maker
 from ronda.wire.openai_chat import API as CHAT
 from ronda.wire.openai_chat.client_answer import read_plain as read_chat
 from ronda.wire.openai_chat.client_plain import Naming as ChatNaming
+from ronda.wire.openai_responses import API as RESPONSES
 from ronda.wire.openai_responses.client_answer import read_plain as read_responses
 
 Json = Any
@@ -53,6 +56,7 @@ WORDS = st.sampled_from(["Hello", "See: ", "«ß»", "Hello \n"])
 ARGUMENTS = st.sampled_from(["{}", '{"at":"x"}', "", "[1]", '{"at', '{"a":1e400}', '{"a":{"b":[null]}}'])
 OBJECTS = st.sampled_from([{}, {"at": "x"}, {"a": {"b": [None]}}])
 SEARCHED = {"type": "search", "query": "x"}
+OWN_ADDRESSES = {ANTHROPIC: "https://api.anthropic.com", RESPONSES: "https://api.openai.com/v1"}
 PNG = "data:image/png;base64,iVBORw0KGgo="
 
 MEDIA: st.SearchStrategy[Attachment] = st.sampled_from(
@@ -84,6 +88,11 @@ user_turns = st.builds(
     st.lists(st.builds(Text, SAID) | MEDIA, max_size=3).map(tuple),
     st.sampled_from([None, None, "Ann"]),
 )
+
+
+def makers(api: str) -> st.SearchStrategy[str]:
+    """The server that is asked, another one, and an earlier version's journal, which does not say."""
+    return st.sampled_from([maker(api, OWN_ADDRESSES[api], None), maker(api, "https://models.example/v1", "key"), api])
 
 
 # ---- what models say ---------------------------------------------------------------------------------------------------
@@ -134,7 +143,7 @@ def anthropic_turns(draw: st.DrawFn) -> AssistantTurn:
         for at, (name, arguments) in enumerate(calls)
     ]
     body = {"type": "message", "content": content, "stop_reason": "tool_use" if calls else "end_turn"}
-    return read_anthropic(json.dumps(body).encode()).turn
+    return made_by(read_anthropic(json.dumps(body).encode()).turn, draw(makers(ANTHROPIC)))
 
 
 @st.composite
@@ -233,7 +242,7 @@ def responses_turns(draw: st.DrawFn) -> AssistantTurn:
     if draw(st.booleans()) and len(output) > 1:
         output.insert(1, {"type": "web_search_call", "id": f"ws{number}", "status": "completed", "action": SEARCHED})
     body = {"status": "completed", "output": output}
-    return read_responses(json.dumps(body).encode()).turn
+    return made_by(read_responses(json.dumps(body).encode()).turn, draw(makers(RESPONSES)))
 
 
 SPOKEN: dict[str, Callable[[], st.SearchStrategy[AssistantTurn]]] = {

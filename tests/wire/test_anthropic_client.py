@@ -167,6 +167,23 @@ def test_a_compaction_goes_back_as_it_came_with_what_is_sealed_in_it() -> None:
     assert previews[0] == NativeDelta(API, Raw(dumps(whole)))
 
 
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+def test_the_start_of_a_message_may_come_twice(at: int) -> None:
+    frames = told(message(text("x")))
+    frames[0]["message"]["id"] = "msg_1"
+
+    assert watch(events(*frames[:at], frames[0], *frames[at:])) == watch(events(*frames))
+
+
+def test_the_start_of_another_message_breaks_the_stream() -> None:
+    frames = told(message(text("x")))
+    frames[0]["message"]["id"] = "msg_1"
+    other = {"type": "message_start", "message": {**frames[0]["message"], "id": "msg_2"}}
+
+    with pytest.raises(UpstreamBroken, match="second message"):
+        watch(events(frames[0], other, *frames[1:]))
+
+
 def test_a_second_message_inside_an_open_one_breaks_the_stream() -> None:
     frames = told(message(text("x")))
 
@@ -230,7 +247,7 @@ def test_errors_say_if_trying_again_may_help(status: int, retryable: bool) -> No
 
 
 def test_an_error_of_a_gateway_is_said_too() -> None:
-    assert "<html>" in str(error_of(b"<html>", 502))
+    assert "a page without text" in str(error_of(b"<html>", 502))
     assert str(error_of(b'{"message":"no"}', 403)).endswith("no")
     assert str(error_of(b'{"error":"no"}', 403)).endswith("no")
 

@@ -67,7 +67,7 @@ USE = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
 
 def claude(*content: Any) -> AssistantTurn:
     calls = tuple([ToolCall(block["id"], "look", "{}") for block in content if block["type"] == "tool_use"])
-    return AssistantTurn(calls, "tool_calls", Native(ANTHROPIC, raw(list(content))))
+    return AssistantTurn(calls, "tool_calls", Native(f"{ANTHROPIC}:api.anthropic.com", raw(list(content))))
 
 
 def test_a_thought_that_was_never_signed_is_left_out_whoever_brings_it() -> None:

@@ -47,6 +47,30 @@ def test_a_plain_answer() -> None:
     assert finished == ModelFinished(AssistantTurn(parts, "tool_calls"), Usage(9, 3, 4))
 
 
+def test_a_thought_that_is_called_closed_in_every_piece_goes_back_as_one() -> None:
+    pieces = [{"content": [thinking(f"{number} ", closed=True)]} for number in range(480)]
+    previews, streamed = watch(*[chunk(piece) for piece in pieces], chunk({"content": "Four."}, "stop"), DONE)
+
+    thought = "".join(f"{number} " for number in range(480))
+    assert native_of(streamed) == [thinking(thought, closed=True), {"type": "text", "text": "Four."}]
+    assert "".join(one.text for one in previews if isinstance(one, ReasoningDelta)) == thought
+
+
+def test_a_thought_behind_one_that_was_closed_is_another() -> None:
+    pieces = [
+        thinking("a", closed=False),
+        thinking("b", closed=True),
+        thinking("c", closed=False),
+        thinking(closed=True),
+    ]
+    _, streamed = watch(*[chunk({"content": [piece]}) for piece in pieces], chunk({"content": "Four."}, "stop"), DONE)
+    whole = plain(
+        {"content": [thinking("ab", closed=True), thinking("c", closed=True), {"type": "text", "text": "Four."}]}
+    )
+
+    assert native_of(streamed) == native_of(whole)
+
+
 def test_thoughts_are_kept_as_chunks_whole_and_streamed() -> None:
     whole = plain({"content": [thinking("Hm, well.", closed=True), {"type": "text", "text": "Four."}]})
     pieces = [

@@ -17,7 +17,7 @@ from tests.conformance import (
     openai_chat_strict,
     responses_strict,
 )
-from tests.wire.any_history import GEMINI, MISTRAL, SPOKEN, histories
+from tests.wire.any_history import GEMINI, MISTRAL, OWN_ADDRESSES, SPOKEN, histories
 from tests.wire.exchanges import request
 
 from ronda.core.events import Event, ModelFinished, ModelStarted, RunStarted, ToolFinished, ToolStarted
@@ -28,6 +28,7 @@ from ronda.core.run import rebuild
 from ronda.core.transcript import repair
 from ronda.providers import Where, open_provider
 from ronda.wire.json import in_pieces
+from ronda.wire.native import maker
 
 TOOLS = (ToolSpec("look"), ToolSpec("files.read", strict=True), ToolSpec("look_up"), ToolSpec("read_file"))
 Strict = Callable[[bytes], list[str]]
@@ -155,20 +156,31 @@ OWN = {
 }
 
 
+OWN_MAKERS = {
+    *[maker(api, url, None) for api, url in OWN_ADDRESSES.items()],
+    *[f"gemini:{GEMINI}", f"mistral:{MISTRAL}", "openai-chat:models.example"],
+}
+
+
 @pytest.mark.parametrize("source", OWN)
 @given(data=st.data())
 def test_what_a_provider_said_goes_back_to_it_byte_for_byte(source: str, data: st.DataObject) -> None:
     turn = data.draw(SPOKEN[source]())
     results = ToolTurn(tuple([ToolResult(call.id, "ok") for call in turn.calls]))
-    where = Where("https://models.example/v1") if source in ("openai-chat", "openai") else Where()
+    where = Where("https://models.example/v1") if source == "openai-chat" else Where()
     provider: Any = open_provider(OWN[source], where)
     turns: tuple[Turn, ...] = (user("Go."), turn, *([results] if turn.calls else []), user("Go on."))
 
     body = provider.capabilities.project(request_of(turns, TOOLS)).body
 
-    if turn.native is not None and turn.native.api.partition(":")[2] in ("", GEMINI, MISTRAL, "models.example"):
+    if turn.native is not None and turn.native.api in OWN_MAKERS:
         said = bytes(turn.native.payload)
-        # Thoughts that came to nothing, and ids longer than the API's own, are refused by the one who wrote them.
-        own_fault = source == "openai" and (json.loads(said)[-1]["type"] == "reasoning" or b"zzz" in said)
+        # Thoughts that came to nothing or would be looked up, and ids longer than the API's own, are refused by their maker.
+        thoughts = [item for item in json.loads(said) if item["type"] == "reasoning"] if source == "openai" else []
+        own_fault = source == "openai" and (
+            json.loads(said)[-1] in thoughts
+            or any("encrypted_content" not in item for item in thoughts)
+            or b"zzz" in said
+        )
         if not own_fault:
             assert (said[1:-1] if said[:1] == b"[" and source != "mistral" else said) in body

@@ -10,16 +10,27 @@ import msgspec
 from msgspec import Raw
 
 from ronda.core.plan import ResponseFormat
+from ronda.errors import BadConfig
 from ronda.schema.signature import is_pydantic
 
 
 def output_format(output: Any) -> ResponseFormat:
+    """Raises BadConfig for what is neither a schema nor a type."""
     if isinstance(output, Mapping):
         schema: Mapping[str, Any] = output
+        from ronda.schema.validate import check_schema  # much to import for those who ask for text
+
+        if (problem := check_schema(dict(output))) is not None:
+            raise BadConfig(f"output is not a JSON Schema: {problem}")
     elif is_pydantic(output):
         schema = _adapter(output).json_schema()
     else:
-        schema = msgspec.json.schema(output)
+        try:
+            schema = msgspec.json.schema(output)
+        except (TypeError, NameError) as error:
+            raise BadConfig(
+                f"output is {output!r:.200}; give a JSON Schema, or a type that msgspec or pydantic can read: {error}"
+            ) from error
     name = "answer" if isinstance(output, Mapping) else getattr(output, "__name__", "answer")
     return ResponseFormat("json_schema", name, Raw(msgspec.json.encode(schema)))
 

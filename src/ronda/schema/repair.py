@@ -61,6 +61,19 @@ def repair(arguments: dict[str, Any], schema: dict[str, Any], validator: Checks)
     return None
 
 
+def leave_out_nulls(arguments: dict[str, Any], schema: dict[str, Any]) -> RepairedArguments:
+    """The arguments without null for what may be absent and may not be null: a model under a strict schema writes it so."""
+    work = _Repair(schema, last_resort=False, only_nulls=True)
+    try:
+        left = work.fix(arguments, work.root, "", BASE, 0)
+    except (_TooMuch, RecursionError, SchemaError):
+        return RepairedArguments(arguments)
+    return RepairedArguments(left, tuple(text for _, text in work.done))
+
+
+NULL_LEFT_OUT: Final = "null taken out: it may be absent"
+
+
 class _TooMuch(Exception):
     pass
 
@@ -78,7 +91,8 @@ _DROP: Final = 10
 class _Repair:
     """One attempt. Values are copied where they change; the rest is shared with the arguments."""
 
-    def __init__(self, schema: Schema, last_resort: bool) -> None:
+    def __init__(self, schema: Schema, last_resort: bool, only_nulls: bool = False) -> None:
+        self._only_nulls = only_nulls
         self.root = modern(schema)
         self.done: list[tuple[int, str]] = []
         self._last_resort = last_resort
@@ -94,8 +108,9 @@ class _Repair:
         if self._steps > MAX_STEPS or depth > MAX_DEPTH:
             raise _TooMuch
         base = self._document.base(schema, base)
-        value = self._typed(value, schema, at)
-        value = self._listed(value, schema, at)
+        if not self._only_nulls:
+            value = self._typed(value, schema, at)
+            value = self._listed(value, schema, at)
         if isinstance(value, dict):
             value = self._object(value, schema, at, base, depth)
         elif isinstance(value, list):
@@ -189,23 +204,29 @@ class _Repair:
         if "patternProperties" in schema:
             rest = True  # what a pattern allows is not known here
         required = [name for name in _list(schema, "required") if isinstance(name, str)]
-        named = self._named(value, properties, required, rest is False, at)
+        named = value if self._only_nulls else self._named(value, properties, required, rest is False, at)
         fixed: dict[str, Any] = {}
         for name, item in named.items():
             place = f"{at}/{escape(name)}"
             sub = properties.get(name, rest)
             if name not in properties and rest is False and self._last_resort:
                 self._note(_DROP, place, "taken out: the schema does not allow it")
-            elif name in properties and item is None and not self._fits(None, sub, base):
+            elif item is None and self._is_absent(name, properties, required, base):
                 if name not in required:
-                    self._note(_FILL, place, "null taken out: it may be absent")
+                    self._note(_FILL, place, NULL_LEFT_OUT)
             else:
                 fixed[name] = self.fix(item, sub, place, base, depth + 1)
         for name in required:
-            if name not in fixed:
+            if name not in fixed and not self._only_nulls:
                 self._fill(fixed, name, properties.get(name), at, base)
         unchanged = fixed.keys() == value.keys() and all(fixed[name] is value[name] for name in value)
         return value if unchanged else fixed
+
+    def _is_absent(self, name: str, properties: Schema, required: list[str], base: str) -> bool:
+        """Whether null for it is as good as nothing."""
+        if name not in properties or (self._only_nulls and name in required):
+            return False
+        return not self._fits(None, properties[name], base)
 
     def _named(
         self, value: dict[str, Any], properties: Schema, required: list[str], closed: bool, at: str

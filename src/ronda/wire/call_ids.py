@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -55,6 +55,11 @@ def stored_id(id: str) -> str:
     """Under which id a journal has a call: without the word that a dialect puts before one of ours."""
     ours = _OURS.fullmatch(id)
     return id if ours is None else ours[1]
+
+
+def stored_ids(ids: Iterable[str]) -> list[str]:
+    """Under which ids a journal may have these calls: no other than one of ours."""
+    return [ours[1] for id in ids if (ours := _OURS.fullmatch(id)) is not None]
 
 
 def handed_out(run: Run) -> dict[str, ToolCall]:

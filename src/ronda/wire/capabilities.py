@@ -13,10 +13,14 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from ronda.core.parts import NULL
 from ronda.core.plan import ToolChoice
+from ronda.core.taint import PRIVATE, UNTRUSTED
 from ronda.errors import BadRequest
+from ronda.wire.code_tools import PYTHON
+from ronda.wire.code_tools import SHELL as SHELL_TOOL
 from ronda.wire.mcp_servers import NamedServer
-from ronda.wire.web_search import WebTools, read_search_options
+from ronda.wire.web_search import EXTRACT, SEARCH, WebTools, read_search_options
 
 Capability: TypeAlias = Literal[
     "python", "shell", "files", "skills", "search", "offline_search", "fetch", "images", "mcp"
@@ -26,21 +30,23 @@ Capability: TypeAlias = Literal[
 class HostedTool(Struct, frozen=True):
     """Something that a service does itself, with its own tools.
 
-    `tool` is the name of a tool that does the same: a server whose operator has given it one has what is asked for.
+    `tool` is the name of a tool that does the same: a server whose operator has given it one has what is asked for. `own` are
+    those of Ronda's that do.
     """
 
     noun: str
     tool: str = ""
     capability: Capability | None = None  # None: no server of ours has it by itself
     flag: str = ""  # with which an operator switches it on
+    own: tuple[str, ...] = ()
 
 
-_SEARCH: Final = HostedTool("web search", "search_the_web", "search", "--enable-search")
+_SEARCH: Final = HostedTool("web search", "search_the_web", "search", "--enable-search", (SEARCH, EXTRACT))
 OFFLINE_SEARCH: Final = HostedTool(
-    "search that does without the web", "", "offline_search", "a folder in [search], with --enable-search,"
+    "search that does without the web", "", "offline_search", "a folder in [search], with --enable-search,", (SEARCH,)
 )
-_PYTHON: Final = HostedTool("code execution", "run_python", "python", "--enable-code-execution")
-SHELL: Final = HostedTool("shell", "run_shell", "shell", "--enable-shell")
+_PYTHON: Final = HostedTool("code execution", "run_python", "python", "--enable-code-execution", (PYTHON,))
+SHELL: Final = HostedTool("shell", "run_shell", "shell", "--enable-shell", (SHELL_TOOL,))
 _MCP: Final = HostedTool("MCP servers that a request may name", "call_mcp", "mcp", flag="--mcp-allow-url")
 _COMPUTER: Final = HostedTool("computer to use", "use_computer")
 _TOOL_SEARCH: Final = HostedTool("search for tools", "find_tools", flag="tools that are deferred")
@@ -51,7 +57,7 @@ HOSTED: Final[dict[str, HostedTool]] = {
     "web_search_options": _SEARCH,
     "web_search_premium": _SEARCH,
     "web_search_preview": _SEARCH,
-    "web_fetch": HostedTool("way to fetch pages", "read_page", "fetch", "--enable-search"),
+    "web_fetch": HostedTool("way to fetch pages", "read_page", "fetch", "--enable-search", (EXTRACT,)),
     "code_interpreter": _PYTHON,
     "code_execution": _PYTHON,
     "enable_code_execution": _PYTHON,
@@ -62,7 +68,7 @@ HOSTED: Final[dict[str, HostedTool]] = {
     "document_library": HostedTool("document libraries", "search_files", "files"),
     "text_editor": HostedTool("files to edit", "edit_file", "files"),
     "memory": HostedTool("memory", "remember", "files"),
-    "container": HostedTool("shell, which skills need", "", "shell", "--enable-shell"),
+    "container": HostedTool("shell, which skills need", "", "shell", "--enable-shell", (SHELL_TOOL,)),
     "image_generation": HostedTool("image generation", "make_image", "images"),
     "mcp": _MCP,
     "mcp_servers": _MCP,
@@ -80,12 +86,30 @@ HOSTED: Final[dict[str, HostedTool]] = {
     "advisor": HostedTool("advisor", "ask_advisor"),
 }
 
+# Before the type of a tool that a choice names: no function has such a name.
+OF_SERVICE: Final = "hosted:"
+
 _DATE: Final = re.compile(r"_20\d\d_?\d\d_?\d\d\Z")
 
 
 def hosted_by(type: str) -> HostedTool | None:
     """What a type of tool asks for. `web_search_20250305` → as `web_search`: a date is only that of the declaration."""
-    return HOSTED.get(_DATE.sub("", type))
+    return HOSTED.get(undated(type))
+
+
+def undated(type: str) -> str:
+    return _DATE.sub("", type)
+
+
+_READS_STRANGERS: Final[frozenset[Capability | None]] = frozenset({"search", "fetch", "mcp"})
+_READS_PRIVATE: Final[frozenset[Capability | None]] = frozenset({"python", "shell", "files"})
+
+
+def hosted_labels(hosted: HostedTool) -> tuple[str, ...]:
+    """Those of what a model's own service runs: as the tools of this server have them that do the same."""
+    if hosted.capability in _READS_STRANGERS:
+        return (UNTRUSTED,)
+    return (PRIVATE,) if hosted.capability in _READS_PRIVATE else ()
 
 
 class Need(Struct, frozen=True):
@@ -103,6 +127,17 @@ class Need(Struct, frozen=True):
     confirmed: tuple[str, ...] = ()  # names of tools whose calls a person has to confirm
     # What does part of it: one of all these is enough, and those that are had are offered.
     also: tuple[HostedTool, ...] = ()
+    # In front of its own service it runs nothing there: the client does, or the service only chooses what the model is shown.
+    runs_nothing: bool = False
+    native: Raw = (
+        NULL  # the declaration as it came, for a service that does it itself. It may hold secrets: no journal has it
+    )
+
+    @property
+    def tool_names(self) -> set[str]:
+        """By which rules may speak of what does it, wherever that is."""
+        found = {self.name, undated(self.name), self.called.removeprefix(OF_SERVICE)}
+        return (found | {name for one in (self.hosted, *self.also) for name in (one.tool, *one.own)}) - {""}
 
     @property
     def confirms(self) -> bool:

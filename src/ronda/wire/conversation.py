@@ -50,7 +50,8 @@ def _kind(item: Any) -> str:
         return "turns"
     if not isinstance(item, Mapping):
         return ""
-    if item.get("type") in _TAGS:  # asked first: a developer's turn has a role, too
+    tag = item.get("type")
+    if isinstance(tag, str) and tag in _TAGS:  # asked first: a developer's turn has a role, too
         return "json"
     return "openai" if "role" in item else ""
 

@@ -50,6 +50,17 @@ class AnswerOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return {self.key: Raw(encode(self))}
 
 
+class Secrets(Struct, frozen=True):
+    """What a request gives for the upstream alone, and no journal has: `fields` in the place of options of the same names,
+    `declarations` in the place of the tools' own, by their names."""
+
+    fields: dict[str, Raw] = {}
+    declarations: dict[str, Raw] = {}
+
+    def __repr__(self) -> str:
+        return "Secrets(…)"
+
+
 OnBusy: TypeAlias = Literal["queue", "reject", "interrupt"]
 
 
@@ -89,6 +100,7 @@ class DoorRequest(Struct, frozen=True, kw_only=True):
     needs: tuple[Need, ...] = ()  # what the server must have for it
     container: ContainerWish = ANY_CONTAINER  # where code is to run for it, and with what
     outputs: tuple[RequestedFile, ...] = ()  # files that it wants to get
+    secrets: Secrets | None = None
     answer: AnswerOptions = AnswerOptions()
     about: dict[str, Raw] = {}  # kept with the run, beside the options of its answer
     is_usual: bool = False  # it says no more than `model`, `turns`, `stream` and `answer`

@@ -5,6 +5,7 @@ What a type of error means that comes without a status is the dialect's to say.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -132,12 +133,40 @@ def envelope_error(
             message = decoded
     except UNREADABLE:
         pass
+    text = message or raw.decode("utf-8", "replace")
     error = upstream_refusal(
-        message or raw[:500].decode("utf-8", "replace"), status, retry_after, may_help=not is_spent
+        text_of_page(text) if is_page(text) else message or text[:500], status, retry_after, may_help=not is_spent
     )
     error.too_long = error.too_long or is_too_long
     error.code = code
     return error
+
+
+_PAGE: Final = re.compile(
+    r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)?<(?:!doctype|html|head|body|title|center|h1)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_UNSEEN: Final = re.compile(r"<!--.*?-->|<(script|style|head)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+_TITLE: Final = re.compile(r"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
+_LONGEST_PAGE: Final = (
+    4_000  # characters of a page that are looked at: on a hostile one the time grows with their square …
+)
+_SHOWN_OF_PAGE: Final = 200  # … and shown
+
+
+def is_page(text: str) -> bool:
+    """A proxy or a gateway answers with a page for people where the model's server would with JSON."""
+    return _PAGE.match(text) is not None
+
+
+def text_of_page(page: str) -> str:
+    """What the page says: its title, which is the reason on most of these, or what there is to read in it."""
+    page = page[:_LONGEST_PAGE]
+    title = _TITLE.search(page)
+    for found in (title[1] if title is not None else "", page):
+        if text := " ".join(html.unescape(_UNSEEN.sub(" ", found)).split()):
+            return text if len(text) <= _SHOWN_OF_PAGE else f"{text[:_SHOWN_OF_PAGE]}…"
+    return "a page without text"
 
 
 def code_of(code: object) -> str:

@@ -54,7 +54,12 @@ def failure_of_run(run: Run) -> Failure | None:
     if run.outlives:
         message = "the server is stopping; the run goes on when it starts again"
         return Failure(503, "server_error", message, code=INTERRUPTED)
-    return failure_at(RunFinished("cancelled"), run.failure)  # before it was driven at all: then nobody wrote an end
+    # Cancelled before it was driven at all: then it has no end.
+    return Failure(503, "server_error", "the run was cancelled: the server is stopping", code="cancelled")
+
+
+def is_superseded(run: Run) -> bool:
+    return run.ended is not None and run.ended.code == "superseded"
 
 
 def why_unended(run: Run, error: BaseException | None) -> Failure | None:
@@ -67,8 +72,9 @@ def why_unended(run: Run, error: BaseException | None) -> Failure | None:
 def failure_at(end: RunFinished, failure: ModelFailed | None) -> Failure | None:
     if end.reason not in _FAILED:
         return None
-    if end.reason == "cancelled":
-        return Failure(503, "server_error", "the run was cancelled: the server is stopping", code="cancelled")
+    if end.reason == "cancelled":  # no failure of the server's, and nothing that a client's library should repeat
+        message = end.message or "the run was cancelled"
+        return Failure(409, "invalid_request_error", message, code=end.code or "cancelled")
     if end.reason == "interrupted":
         return Failure(503, "server_error", end.message or "the run was interrupted", code=INTERRUPTED)
     message = end.message or "the run failed"

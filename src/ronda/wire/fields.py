@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sized
+from collections.abc import Iterable, Mapping, Sized
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Raw
 
+from ronda._suggest import closest
 from ronda.core.parts import NULL
 from ronda.core.plan import Approval
 from ronda.errors import BadRequest
@@ -157,3 +158,18 @@ def must_be_schema(raw: Raw, path: str) -> dict[str, Any]:
 @lru_cache(maxsize=512)  # a client declares the same tools with every request
 def _problem_with_schema(schema: bytes) -> str | None:
     return check_schema(msgspec.json.decode(schema))
+
+
+def misspelt(fields: Iterable[str], known: Mapping[str, str]) -> tuple[str, ...]:
+    """Warnings of fields that mean nothing here, and whose names are close to one that does. `known` is every field's fate."""
+    unknown = set(fields) - known.keys()
+    return tuple([warning for name in sorted(unknown) if (warning := _misspelt(name, tuple(known)))]) if unknown else ()
+
+
+@lru_cache(maxsize=512)  # a client sends the same fields with every request
+def _misspelt(name: str, known: tuple[str, ...]) -> str | None:
+    meant = closest(name, known, cutoff=_SURE)
+    return None if meant is None else f"'{name}' means nothing to this server; did you mean '{meant}'?"
+
+
+_SURE: Final = 0.88  # of difflib's ratio: `top_k` and `min_tokens`, which are for the upstream, are less like ours

@@ -97,6 +97,7 @@ class NamedTool(Struct, frozen=True):
     namespace: str | None = None
     server_label: str | None = None  # of an MCP server
     function: NamedTool | None = None
+    custom: NamedTool | None = None
 
 
 class _AllowedTools(Struct, frozen=True):

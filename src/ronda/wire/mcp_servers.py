@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
+from ronda.core.parts import NULL
 from ronda.wire.fields import bad
+from ronda.wire.json import decode_members, decode_or, encode
 
 ERRORS: Final = "mcp_errors"  # where a run keeps what was wrong with a server, by its label
 MAX_HEADERS: Final = 32
@@ -65,6 +67,16 @@ class NamedServer(Struct, frozen=True, kw_only=True):
         if self.always_asks.fits(tool, is_read_only=is_read_only):
             return True
         return not self.never_asks.fits(tool, is_read_only=is_read_only)
+
+
+def without_secrets(declaration: Raw, secret: Collection[str], address: str) -> Raw:
+    """A server's declaration without these members, and without the query of its address: as it may be journaled."""
+    members = decode_members(declaration)
+    open_members = {name: value for name, value in members.items() if name not in secret}
+    url = decode_or("", str, members.get(address, NULL))
+    if url != (bare := url.partition("?")[0].partition("#")[0]):
+        open_members[address] = Raw(encode(bare))
+    return declaration if open_members == members else Raw(encode(open_members))
 
 
 def check_label(label: str | None, path: str) -> str:

@@ -13,12 +13,14 @@ from msgspec import Raw, Struct
 
 from ronda.core.parts import AssistantTurn, ToolResult, ToolTurn, Turn
 from ronda.core.plan import Options
+from ronda.wire.openai_chat import API as CHAT
 
 Kind: TypeAlias = Literal[
     "id_rewritten",
     "name_rewritten",
     "arguments_rewritten",
     "reasoning_dropped",
+    "seal_refused",  # thoughts, or other things, that the server that is asked could not open
     "members_dropped",  # what another vendor said of a message beside its words
     "text_dropped",
     "media_noted",  # a picture, a sound, a file that became a note to the model
@@ -32,7 +34,7 @@ Kind: TypeAlias = Literal[
 ]
 
 # What the caller of a run should hear of: something it said does not reach the model.
-_WARNED: Final = frozenset({"media_noted", "option_unsent"})
+_WARNED: Final = frozenset({"media_noted", "option_unsent", "seal_refused"})
 
 
 class Change(Struct, frozen=True):
@@ -96,6 +98,23 @@ def passed_on(extra: Mapping[str, Raw], own: frozenset[str], changes: Changes) -
             "option_unsent", f"'{name}' is not sent", "a request of this API has that field, and it says something else"
         )
     return {name: value for name, value in extra.items() if name not in own}
+
+
+def said_elsewhere(
+    extra: Mapping[str, Raw],
+    options: Options,
+    known: frozenset[str],
+    usual: Mapping[str, tuple[bytes, ...]],
+    changes: Changes,
+) -> Mapping[str, Raw]:
+    """The fields of a request that came by Chat Completions, whose clients send what any server may know: without those that an
+    API does not have. `usual`: values that change nothing, so that nobody has to hear of them."""
+    if options.native_api != CHAT or known >= extra.keys():
+        return extra
+    for name, value in extra.items():
+        if name not in known and bytes(value) not in (b"null", *usual.get(name, ())):
+            changes.tell("option_unsent", f"'{name}' is not sent", "the model's API has no such field")
+    return {name: value for name, value in extra.items() if name in known}
 
 
 class Projection(Struct, frozen=True):

@@ -40,8 +40,16 @@ class Labels(Struct, frozen=True, omit_defaults=True):
 class SessionFile(Struct, frozen=True):
     """A file of a session's workspace; None in the place of a content that is too large for a document."""
 
-    name: str
+    name: str  # as the system has it: code may give a file a name that is no text
     content: bytes | None
+
+    @property
+    def shown(self) -> SessionFile:
+        """With a name that JSON can have: bytes that are no text are written as \\xff."""
+        if self.name.isascii():
+            return self
+        name = self.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        return SessionFile(name, self.content)
 
 
 class SessionDocument(Struct, frozen=True):
@@ -65,7 +73,13 @@ def write_document(turns: Sequence[Turn], head: Mapping[str, Any], files: Sequen
     """`head` is what is said of the session before all."""
     messages = write_messages(turns)
     # Of a struct, bytes are base64 in JSON.
-    fields: dict[str, Any] = {**head, "messages": Raw(messages), "images": [], "videos": [], "files": files}
+    fields: dict[str, Any] = {
+        **head,
+        "messages": Raw(messages),
+        "images": [],
+        "videos": [],
+        "files": [file.shown for file in files],
+    }
     if not _say_all(messages, turns):
         fields["turns"] = turns
     return encode(fields)

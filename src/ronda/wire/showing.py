@@ -225,6 +225,11 @@ class Showing:
         """The id under which a call of this turn goes out."""
         return self._ids.get(id, id)
 
+    def _is_hosted(self, name: str) -> bool:
+        """A question of the upstream's own service: it goes by the service's id."""
+        spec = self.run.tools.get(name)
+        return spec is not None and spec.is_hosted
+
     def _give_id(self, id: str, place: int) -> None:
         if self._gives_ids and self._id_prefix is not None:
             round = 0 if self._start is None else self._start.round
@@ -234,7 +239,7 @@ class Showing:
         """To the calls of a whole turn that are the caller's."""
         self._ids, tools = {}, self.run.tools
         for place, call in enumerate(calls):
-            if call.name in tools and tools[call.name].kind == "caller":
+            if call.name in tools and tools[call.name].kind == "caller" and not tools[call.name].is_hosted:
                 self._give_id(call.id, place)
 
     @property
@@ -276,7 +281,7 @@ class Showing:
                 self._reasoning += len(text)
                 return event if text else None
             case CallDelta(id=id):
-                if id and id not in self._ids:
+                if id and id not in self._ids and not self._is_hosted(event.name):
                     self._give_id(id, event.index)
                 pieces = () if self._whole_calls else self._live_calls().add(event)
                 previews = self._preview(event)

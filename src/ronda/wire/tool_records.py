@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any, Final
 
 from msgspec import Raw, Struct
@@ -39,6 +40,7 @@ class ToolRecords(Struct, eq=False):
     _start: RunStarted | None = None
     _first_round: int = 0  # of this run, among the rounds of all that handed over
     _records: list[tuple[int, int, dict[str, Any]]] = []
+    _places: dict[str, int] = {}  # of the calls in the turn
     _details: dict[str, Raw] = {}  # what tools of the last turn said of themselves
     _ran: list[tuple[int, int, str]] = []  # calls of tools that run code
     _files: list[tuple[int, int, dict[str, Any]]] = []
@@ -56,12 +58,14 @@ class ToolRecords(Struct, eq=False):
         """Another run follows."""
         self._first_round = self.round + 1
         self.calls = {}
+        self._places = {}
         self.sources = ()
 
     def begin_calls(self, calls: Sequence[ToolCall]) -> None:
         """What the model asked for in this round."""
         if calls or self.calls:
             self.calls = {call.id: call for call in calls}
+            self._places = dict(zip(self.calls, count()))
         if self._details:
             self._details = {}
 
@@ -102,7 +106,7 @@ class ToolRecords(Struct, eq=False):
     ) -> list[dict[str, Any]]:
         """The files that the call made, as they are told of."""
         call = self.calls[result.call_id]
-        place = list(self.calls).index(call.id)
+        place = self._places[call.id]
         record: dict[str, Any] = {
             "round": self.round,
             "tool_call_id": call.id,
@@ -110,7 +114,7 @@ class ToolRecords(Struct, eq=False):
             "arguments": call.arguments,
             "result_content": result.content,
         }
-        if images := [image for image in map(_base64, result.attachments) if image]:
+        if result.attachments and (images := _images(result)):
             record["result_images_base64"] = images
         if files:
             record["file_ids"] = [file.id for file in files if file.id]
@@ -192,8 +196,10 @@ class ToolRecords(Struct, eq=False):
         if result is not None:
             if (details := _object(self._details.get(call_id))) is not None:
                 data = details if "tool_type" in details else {**data, **details}
-                if data.get("tool_type") == "code_execution":  # its code was told when it began
-                    data.pop("code", None)
+                if data.get("tool_type") == "code_execution":
+                    data = {**self._arguments(call), **data}  # its code is told again: who joins late has not seen it
+                    if images := _images(result):
+                        data["images_base64"] = images
             elif result.failed:  # it did not run, or broke down: where such a tool tells what went wrong
                 data |= _NOT_RUN.get(data["tool_type"], {}) | {_WRONG.get(data["tool_type"], "content"): result.content}
             if data.get("tool_type") == "custom":
@@ -243,10 +249,10 @@ def _summary(details: Mapping[str, Any]) -> str:
             return ""
 
 
-def _base64(attachment: object) -> str | None:
-    if isinstance(attachment, Image) and attachment.url.startswith("data:"):
-        return attachment.url.partition(",")[2]
-    return None
+def _images(result: ToolResult) -> list[str]:
+    """Pictures that a call has made, in base64."""
+    urls = [one.url for one in result.attachments if type(one) is Image and one.url.startswith("data:")]
+    return [image for url in urls if (image := url.partition(",")[2])]
 
 
 def _object(details: Raw | None) -> dict[str, Any] | None:

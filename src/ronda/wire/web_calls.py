@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL, ToolCall, ToolResult, ToolTurn, Turn
 from ronda.wire.citations import Source
-from ronda.wire.json import decode_or
+from ronda.wire.json import decode_or, encode
 from ronda.wire.web_search import EXTRACT, WEB_TOOLS
 
 _OWN: Final = "_ronda_"
@@ -69,15 +69,18 @@ def read_outcome(call: ToolCall, result: ToolResult, details: Raw | None) -> Web
 # ---- what the model was shown -----------------------------------------------------------------------------------------
 
 
-class _Page(Struct):
+class FoundPage(Struct, frozen=True):
+    """A result of a search, as the model was shown it."""
+
     content: str = ""
     number: int = 0
     url: str = ""
     title: str = ""
+    description: str = ""
 
 
 class _FoundPage(Struct):
-    output: list[_Page] | str = ""
+    output: list[FoundPage] | str = ""
 
 
 _READ: Final = re.compile(r'\{"number": (\d{1,9}), "url": "([^"]*)"')
@@ -86,16 +89,20 @@ _BEFORE: Final = '"content": "'
 _BEHIND: Final = '"}'
 
 
-def _output_of(result: ToolResult) -> list[_Page] | str:
+def _output_of(result: ToolResult) -> list[FoundPage] | str:
     return decode_or(_FoundPage([]), _FoundPage, result.content).output
 
 
-def texts_of(result: ToolResult) -> list[str]:
-    """The text of each source that a call has shown the model, in the order of its results."""
+def found_pages(result: ToolResult) -> list[FoundPage]:
+    """What a search has shown the model."""
     output = _output_of(result)
-    if isinstance(output, str):  # of a page, that reads like JSON and is none
-        return [output.partition(_BEFORE)[2].removesuffix(_BEHIND)]
-    return [page.content for page in output]
+    return [] if isinstance(output, str) else output
+
+
+def page_text(result: ToolResult) -> str:
+    """The text of a page that was read. What it stands in reads like JSON, and is none."""
+    output = _output_of(result)
+    return output.partition(_BEFORE)[2].removesuffix(_BEHIND) if isinstance(output, str) else ""
 
 
 def sources_before(turns: Sequence[Turn]) -> list[Source]:
@@ -117,6 +124,21 @@ def _sources_in(result: ToolResult) -> list[Source]:
     return [] if read is None else [Source(int(read[1]), read[2])]
 
 
-def seal(text: str) -> str:
-    """For the members that a client has to send back as they are."""
-    return base64.b64encode(text.encode("utf-8", "replace")).decode()
+class _SealedPage(Struct, frozen=True, array_like=True):
+    number: int
+    description: str
+    content: str
+
+
+def seal(page: FoundPage) -> str:
+    """For a member that a client sends back as it is: what of a result no other member has. It hides nothing, and proves
+    nothing."""
+    return base64.b64encode(encode(_SealedPage(page.number, page.description, page.content))).decode()
+
+
+def unseal(sealed: str, url: str, title: str) -> FoundPage:
+    try:
+        page = decode_or(_SealedPage(0, "", ""), _SealedPage, base64.b64decode(sealed))
+    except ValueError:
+        return FoundPage(url=url, title=title)
+    return FoundPage(page.content, page.number, url, title, page.description)

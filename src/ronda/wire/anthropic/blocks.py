@@ -29,10 +29,12 @@ from ronda.errors import BadRequest
 from ronda.wire.anthropic import API, VERSION
 from ronda.wire.anthropic.client_answer import Block, finish
 from ronda.wire.anthropic.names import NO_NAMES
-from ronda.wire.anthropic.search_blocks import without_ours
+from ronda.wire.anthropic.search_blocks import without_citations
+from ronda.wire.anthropic.told_blocks import segments_of
 from ronda.wire.anthropic.user_blocks import READ, UserBlock, is_plain, need, read_result
 from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
 from ronda.wire.json import encode
+from ronda.wire.native import callers, made_by
 
 
 class _Message(Struct, frozen=True):
@@ -65,9 +67,9 @@ SPOKEN: Final[dict[str, str]] = {
     "thinking": "read; signed, passed on to Anthropic as it came",
     "redacted_thinking": "passed on to Anthropic; elsewhere ignored: nobody else can read it",
     "tool_use": "read",
-    "server_tool_use": f"{_ANTHROPIC_S}; one that was made here is left out",
-    "mcp_tool_use": _ANTHROPIC_S,
-    "*_tool_result": _ANTHROPIC_S,
+    "server_tool_use": f"{_ANTHROPIC_S}; one that was made here is read as a call",
+    "mcp_tool_use": f"{_ANTHROPIC_S}; one that was made here is read as a call",
+    "*_tool_result": f"{_ANTHROPIC_S}; one that was made here is read as the result of its call",
     "compaction": "read: as text",
 }
 _CARRIED: Final = frozenset({"redacted_thinking", "server_tool_use", "mcp_tool_use"})
@@ -116,8 +118,7 @@ class _Reader:
                 self._add_user(message.content, f"{path}.content")
             case "assistant":
                 self._close()
-                if (turn := self._read_assistant(message.content, f"{path}.content")) is not None:
-                    self._turns.append(turn)
+                self._add_assistant(message.content, f"{path}.content")
             case "system":
                 self._user_turns.append(_system_turn(message.content, f"{path}.content", self.unknown))
             case role:
@@ -163,24 +164,34 @@ class _Reader:
             native = None if plain else Native(API, Raw(encode(rest)))
             self._user_turns.append(UserTurn(tuple(parts), native=native))
 
-    def _read_assistant(self, content: str | list[Raw], path: str) -> AssistantTurn | None:
+    def _add_assistant(self, content: str | list[Raw], path: str) -> None:
+        """One turn, as a rule; several where our tools ran between, and none for an answer that said nothing."""
         if isinstance(content, str):
-            return AssistantTurn((Text(content),)) if content else None
-        blocks: list[Block] = []
+            if content:
+                self._turns.append(AssistantTurn((Text(content),)))
+            return
+        blocks: list[dict[str, Raw]] = []
         ids: set[str] = set()
         for at, raw in enumerate(content):
             where = f"{path}[{at}]"
             self._check_spoken(decode_field(raw, UserBlock, where), ids, where)
-            if (members := without_ours(decode_field(raw, dict[str, Raw], where))) is not None:
-                blocks.append(Block(members))
-        if not blocks:  # an answer that said nothing, sent back
-            return None
-        turn = finish(blocks, None, None, NO_USAGE, None, NO_NAMES).finished.turn
-        summaries = [Text(text) for block in blocks if (text := _summary(block))]
-        return msgspec.structs.replace(turn, parts=(*summaries, *turn.parts)) if summaries else turn
+            blocks.append(without_citations(decode_field(raw, dict[str, Raw], where)))
+        for segment in segments_of(blocks, path):
+            if segment.blocks:
+                turn = finish(segment.blocks, None, None, NO_USAGE, None, NO_NAMES).finished.turn
+                turn = made_by(turn, callers(API))
+                summaries = [Text(text) for block in segment.blocks if (text := _summary(block))]
+                parts = (*summaries, *turn.parts)
+                self._turns.append(msgspec.structs.replace(turn, parts=parts) if summaries else turn)
+            if segment.is_mixed:
+                self._results += segment.results  # the caller's come with the next message
+            elif segment.results:
+                self._turns.append(ToolTurn(tuple(segment.results)))
 
     def _check_spoken(self, block: UserBlock, ids: set[str], where: str) -> None:
         match block.type:
+            case "":
+                raise bad(f"{where}.type", "is empty")
             case "text":
                 need(block.text, f"{where}.text")
             case "thinking":

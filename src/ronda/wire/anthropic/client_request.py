@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from ronda.core.plan import ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.wire.anthropic import API, VERSION
 from ronda.wire.anthropic.client_answer import Answer, join_answers, read_answer, read_plain, under_own_names
 from ronda.wire.anthropic.client_stream import Reader
 from ronda.wire.anthropic.conversation import Conversation
-from ronda.wire.anthropic.errors import is_about_grammar
+from ronda.wire.anthropic.errors import is_about_grammar, is_about_seal
 from ronda.wire.anthropic.models import facts
 from ronda.wire.anthropic.names import NO_NAMES, Names, names_of
 from ronda.wire.anthropic.options import Tail, betas, form_of, write_tail
+from ronda.wire.anthropic.turns import Home
 from ronda.wire.request_body import RequestBody
 
 __all__ = [
@@ -28,6 +31,7 @@ __all__ = [
     "body_of",
     "form_of",
     "is_about_grammar",
+    "is_about_seal",
     "join_answers",
     "read_answer",
     "read_plain",
@@ -37,10 +41,11 @@ __all__ = [
 
 
 class Body(RequestBody[Conversation, Tail]):
-    __slots__ = ("_advised", "_tools", "grammars", "names")
+    __slots__ = ("_advised", "_home", "_tools", "grammars", "names")
 
-    def __init__(self) -> None:
+    def __init__(self, home: str = API) -> None:
         super().__init__()
+        self._home = Home(home)
         self.names: Names = NO_NAMES
         self.grammars = True  # ask for decoding under strict schemas, until the API says that they are too much for it
         self._advised = False
@@ -53,9 +58,11 @@ class Body(RequestBody[Conversation, Tail]):
             self._tools = request.tools
             self.names = names_of(request.tools)
             self._advised = any(b"advisor_" in bytes(tool.native) for tool in request.tools)
-        form = (model, version, self._advised, self.names.called)
+        form = (model, version, self._advised, self.names.called, self._home.unsealed)
         conversation = self._follow(
-            request.turns, form, lambda: Conversation(model, version, self.names, self._advised, self.changes)
+            request.turns,
+            form,
+            lambda: Conversation(model, version, self.names, self._advised, self.changes, self._home),
         )
         message_facts = conversation.facts(bool(request.tools), paused[-1].container if paused else None)
         tail_of = (model, request.tools, request.choice, options, request.stream, self.grammars, version, message_facts)
@@ -73,12 +80,19 @@ class Body(RequestBody[Conversation, Tail]):
         self.changes.tell_of_options(options, API)
         return b"".join((b'{"messages":[', memoryview(conversation.buffer)[:size], end, tail.body))
 
+    def leave_seals_out(self, request: ModelRequest) -> bool:
+        """The server does not know a signature in these turns: they go without. False where they did already."""
+        if self._home.unsealed >= len(request.turns):
+            return False
+        self._home = replace(self._home, unsealed=len(request.turns))
+        return True
 
-def body_of(request: ModelRequest) -> Body:
+
+def body_of(request: ModelRequest, home: str = API) -> Body:
     """What an earlier round of the same run wrote is not written again."""
     body = request.scratch.get(API)
     if not isinstance(body, Body):
-        body = request.scratch[API] = Body()
+        body = request.scratch[API] = Body(home)
     return body
 
 

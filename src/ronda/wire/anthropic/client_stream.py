@@ -41,6 +41,7 @@ class _Delta(Struct, frozen=True, gc=False):
 
 
 class _StartedMessage(Struct, frozen=True, gc=False):
+    id: str | None = None
     usage: UsageSaid | None = None
 
 
@@ -117,8 +118,8 @@ class Reader(JsonStream):
     """
 
     __slots__ = (
-        "_blocks", "_calls", "_container", "_done", "_explanation", "_names", "_started", "_stop_reason", "_stop_sequence",
-        "_usage",
+        "_blocks", "_calls", "_container", "_done", "_explanation", "_id", "_names", "_started", "_stop_reason",
+        "_stop_sequence", "_told_twice", "_usage",
     )  # fmt: skip
 
     def __init__(self, names: Names = NO_NAMES, first_call: int = 0) -> None:
@@ -132,6 +133,8 @@ class Reader(JsonStream):
         self._explanation: str | None = None
         self._container: str | None = None
         self._started = self._done = False
+        self._id: str | None = None
+        self._told_twice: set[int] = set()  # blocks that were here when the start of the message came once more
 
     def finish(self) -> ModelFinished:
         return self.answer().finished
@@ -160,6 +163,8 @@ class Reader(JsonStream):
             case "content_block_delta" if event.delta is not None:
                 self._grow(event.index, event.delta, out)
             case "content_block_start":
+                if event.index in self._told_twice:  # a proxy has begun again: this would be laid over what is here
+                    raise _second_message()
                 self._begin(event.index, decode_members(event.content_block), out)
             case "content_block_stop":
                 self._end(event.index, out)
@@ -176,10 +181,12 @@ class Reader(JsonStream):
                     raise envelope_error(bytes(event.error))
 
     def _start(self, message: _StartedMessage | None) -> None:
-        # What follows would be laid over the blocks of the first message: a proxy has mixed two answers, or begun again.
+        id = message.id if message is not None else None
         if self._started:
-            raise UpstreamBroken("the model's stream began a second message inside the first", retryable=True)
-        self._started = True
+            if id is None or id != self._id:  # a proxy has mixed two answers
+                raise _second_message()
+            self._told_twice = set(self._blocks)
+        self._started, self._id = True, id
         if message is not None and message.usage is not None:
             self._usage = self._usage.then(message.usage)
 
@@ -259,6 +266,10 @@ class Reader(JsonStream):
         if delta.stop_details is not None and delta.stop_details.explanation and self._stop_reason == "refusal":
             self._explanation = delta.stop_details.explanation
             out.append(RefusalDelta(self._explanation))
+
+
+def _second_message() -> UpstreamBroken:
+    return UpstreamBroken("the model's stream began a second message inside the first", retryable=True)
 
 
 def _native(members: dict[str, Raw]) -> NativeDelta:

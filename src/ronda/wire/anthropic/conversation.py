@@ -12,12 +12,14 @@ from ronda.wire.anthropic.models import facts
 from ronda.wire.anthropic.names import Ids, Names
 from ronda.wire.anthropic.options import MessageFacts
 from ronda.wire.anthropic.turns import (
+    CALLERS,
+    Home,
+    as_beginning,
     begins_with_thought,
     is_ours,
     own_message,
     system_blocks,
     write_assistant,
-    write_beginning,
     write_results,
     write_system,
     write_user,
@@ -33,12 +35,20 @@ def _says(text: str) -> bytes:
 # There must be a message, and where a model cannot go on from an assistant's words the last must be the user's.
 _BEGIN: Final = _says("Begin.")
 _GO_ON: Final = _says("Continue.")
+NO_HOME: Final = Home()
+SEAL_REFUSED: Final = (
+    "the server that was asked does not know its signature; another one, or another account's key, had made it"
+)
 
 
 class Conversation:
     """Bytes that only grow: the last message stays open. `advised`: a tool of the request is an advisor."""
 
-    def __init__(self, model: str, version: str, names: Names, advised: bool, changes: Changes) -> None:
+    def __init__(
+        self, model: str, version: str, names: Names, advised: bool, changes: Changes, home: Home = NO_HOME
+    ) -> None:
+        self._home = home
+        self._index = 0  # of the turn that is being written
         self._inline_system = facts(model).inline_system
         self._version = version
         self._names = names
@@ -69,15 +79,7 @@ class Conversation:
     def add(self, turn: Turn) -> None:
         match turn:
             case AssistantTurn():
-                if content := write_assistant(
-                    turn, self._names, self._ids, self._version, self._changes, self._advised
-                ):
-                    self._open("assistant", turn)
-                    self._last_assistant, self._last_at = turn, len(self.buffer)
-                    self.buffer += content
-                for call in turn.calls:
-                    self._called[self._names.wire(call.name)] = None
-                self._container = own_message(turn.native).container if is_ours(turn.native) else None
+                self._add_assistant(turn)
             case ToolTurn():
                 if turn.results:
                     self._open("user")
@@ -94,14 +96,29 @@ class Conversation:
                         why = "this model takes such words in one place alone"
                         self._changes.tell("role_changed", "the instruction moves to the beginning", why)
                     (self._late if is_inline else self._system).append(words)
+        self._index += 1
 
-    def _open(self, role: str, turn: AssistantTurn | None = None) -> None:
+    def _add_assistant(self, turn: AssistantTurn) -> None:
+        native = self._home.own(turn, self._index)
+        if self._home.refuses(turn, self._index):
+            self._changes.tell("seal_refused", "what the model had signed is left out", SEAL_REFUSED)
+        if content := write_assistant(
+            turn, native, self._names, self._ids, self._version, self._changes, self._advised
+        ):
+            self._open("assistant", begins_with_thought(native))
+            self._last_assistant, self._last_at = turn, len(self.buffer)
+            self.buffer += content
+        for call in turn.calls:
+            self._called[self._names.wire(call.name)] = None
+        self._container = own_message(native).container if native is not None else None
+
+    def _open(self, role: str, has_thought: bool = False) -> None:
         buffer = self.buffer
         if role == self._role:
             buffer += b","
             return
-        if turn is not None and not self._has_results:
-            self._loop_has_thought = begins_with_thought(turn)
+        if role == "assistant" and not self._has_results:
+            self._loop_has_thought = has_thought
         if role == "user":
             self._has_results = False
         if self._role:
@@ -127,8 +144,10 @@ class Conversation:
         if paused:
             return size, b",%b]}" % paused
         last = self._last_assistant
-        if prefill and not self._late and last is not None and not is_ours(last.native) and not last.calls:
+        if prefill and not self._late and last is not None and not last.calls:
             # A caller may put words into the model's mouth; what a model said itself is no such beginning.
-            return self._last_at, write_beginning(last) + b"]}"
+            is_callers = last.native is None or not is_ours(last.native) or last.native.api == CALLERS
+            if is_callers and (beginning := as_beginning(bytes(self.buffer[self._last_at :]))) is not None:
+                return self._last_at, beginning + b"]}"
         self._changes.tell("message_added", "the user says 'Continue.'", "this model cannot go on from its own words")
         return size, b"]}," + _GO_ON + self._late_message()

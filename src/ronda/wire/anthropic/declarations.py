@@ -14,11 +14,12 @@ from msgspec.structs import replace
 
 from ronda.core.parts import NULL
 from ronda.core.plan import AUTO, NONE, ToolChoice, ToolSpec
+from ronda.core.taint import UNTRUSTED
 from ronda.errors import BadRequest
 from ronda.wire.anthropic import API
 from ronda.wire.anthropic.client_tools import CLIENT_TOOLS
 from ronda.wire.anthropic.mcp_servers import Toolset
-from ronda.wire.capabilities import SHELL, Need, hosted_by
+from ronda.wire.capabilities import SHELL, Need, hosted_by, hosted_labels
 from ronda.wire.fields import MAX_TOOLS, bad, check_count, decode_field, must_be_schema
 from ronda.wire.json import decode_or
 from ronda.wire.mcp_servers import check_label
@@ -35,7 +36,8 @@ HOSTED: Final = (
 
 # What a declaration may say, and what becomes of it. For a tool that Anthropic's API runs, the API reads it all.
 TOOL_FIELDS: Final[dict[str, str]] = {
-    "type": 'read: "custom", or a tool of Anthropic\'s own by its dated name',
+    "type": 'read: "custom", or a tool of Anthropic\'s own by its dated name: what the server has runs there; else by Anthropic, '
+    "if the model is its own",
     "name": "read",
     "description": "read",
     "input_schema": "read",
@@ -107,11 +109,26 @@ def read_tools(raws: list[Raw]) -> DeclaredTools:
         elif tool.type == "mcp_toolset":
             toolset: Toolset = decode_field(raw, Toolset, path)
             server = check_label(toolset.mcp_server_name, f"{path}.mcp_server_name")
-            spec = ToolSpec(f"mcp_toolset.{server}", kind="caller", native=raw.copy(), native_api=API)
+            spec = ToolSpec(
+                toolset_name(server),
+                kind="caller",
+                native=raw.copy(),
+                native_api=API,
+                is_hosted=True,
+                labels=(UNTRUSTED,),
+            )
             toolsets[server] = (path, toolset)
         else:
-            spec = ToolSpec(_name_of(tool, path), kind="caller", native=raw.copy(), native_api=API)
-            needs.append(_need(tool, spec.name, raw, path))
+            need = _need(tool, _name_of(tool, path), raw, path)
+            needs.append(need)
+            spec = ToolSpec(
+                need.called,
+                kind="caller",
+                native=raw.copy(),
+                native_api=API,
+                is_hosted=not need.runs_nothing,
+                labels=() if need.runs_nothing else hosted_labels(need.hosted),
+            )
             is_narrowed = any(source.type != "all" for source in (tool.url_sources or {}).values())
             never_direct = "direct" not in (tool.allowed_callers or ["direct"])
             elsewhere += _elsewhere(path, allowed_callers=never_direct, url_sources=is_narrowed)
@@ -155,6 +172,14 @@ def _elsewhere(path: str, **wishes: bool) -> list[tuple[str, str]]:
 
 
 _IDLE: Final = frozenset({"type", "name", "cache_control"})
+# Of Anthropic's own: those whose calls it leaves to the client, and those that only choose which tools the model is shown.
+_RUN_NOTHING: Final = frozenset(
+    {"computer", "computer_toolset", "browser_toolset", "tool_search_tool_bm25", "tool_search_tool_regex"}
+)
+
+
+def toolset_name(server: str) -> str:
+    return f"mcp_toolset.{server}"
 
 
 def _name_of(tool: _Tool, path: str) -> str:
@@ -180,7 +205,8 @@ def _need(tool: _Tool, name: str, raw: Raw, path: str) -> Need:
         raise bad(f"{path}.type", f'is {type[:80]!r}; it can be "custom" or one of Anthropic\'s own: {known}')
     members: dict[str, Raw] = decode_field(raw, dict[str, Raw], path)
     settings = [f"{path}.{name}" for name, value in members.items() if name not in _IDLE and value != NULL]
-    need = Need(type, f"{path}.type", hosted, called=name, settings=tuple(settings))
+    runs_nothing = _kind(type) in _RUN_NOTHING
+    need = Need(type, f"{path}.type", hosted, called=name, settings=tuple(settings), runs_nothing=runs_nothing)
     match hosted.capability:  # each is one tool here, with its own options
         case "search":
             return replace(need, web=WebTools(search=read_search_options(raw, path)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from ronda.errors import UpstreamError
@@ -31,6 +32,16 @@ def is_about_grammar(error: UpstreamError) -> bool:
     """Strict tools, or the form of the answer, were more than the API decodes under; without them the request is fine."""
     text = str(error).lower()
     return error.status == 400 and any(words in text for words in _TOO_MUCH)
+
+
+# "messages.1.content.0: Invalid `signature` in `thinking` block", "Invalid `data` in `redacted_thinking` block"; of a search,
+# `encrypted_content`. https://github.com/anthropics/anthropic-sdk-python/issues/1598
+_SEAL: Final = re.compile(r"invalid\W+(signature|data|encrypted_content|encrypted_index)\W+in\W", re.IGNORECASE)
+
+
+def is_about_seal(error: UpstreamError) -> bool:
+    """A signature of another server's, or another account's: the conversation is fine without what it is on."""
+    return error.status == 400 and _SEAL.search(str(error)) is not None
 
 
 def envelope_error(raw: bytes) -> UpstreamError:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from msgspec import Raw, Struct
 
 from ronda.wire.capabilities import HOSTED, Need
+from ronda.wire.door_request import Secrets
 from ronda.wire.fields import bad, check_count, decode_field
-from ronda.wire.mcp_servers import EVERY, NO_TOOL, NamedServer, ToolFilter, check_label
+from ronda.wire.json import encode
+from ronda.wire.mcp_servers import EVERY, NO_TOOL, NamedServer, ToolFilter, check_label, without_secrets
 
 MAX_SERVERS: Final = 20  # Anthropic's own limit
+_FIELD: Final = "mcp_servers"
 
 
 class _ToolWish(Struct, frozen=True):
@@ -72,6 +75,25 @@ def _with(server: NamedServer, allowed: ToolFilter, deferred: ToolFilter) -> Nam
         allowed=allowed,
         deferred=deferred,
     )
+
+
+def without_servers(fields: Mapping[str, Raw], labels: Collection[str]) -> dict[str, Raw]:
+    """The fields of a request whose `mcp_servers` are without these."""
+    raws: list[Raw] = decode_field(fields.get(_FIELD, Raw(b"[]")), list[Raw], _FIELD)
+    left = [raw for raw in raws if decode_field(raw, _Server, _FIELD).name not in labels]
+    others = {name: value for name, value in fields.items() if name != _FIELD}
+    return {**others, _FIELD: Raw(encode(left))} if left else others
+
+
+def apart_from_secrets(fields: Mapping[str, Raw]) -> tuple[dict[str, Raw], Secrets | None]:
+    """The fields of a request for Anthropic as they may be journaled, and what it is told beside."""
+    if _FIELD not in fields:
+        return {**fields}, None
+    servers: list[Raw] = decode_field(fields[_FIELD], list[Raw], _FIELD)
+    bare = [without_secrets(server, ("authorization_token",), "url") for server in servers]
+    if bare == servers:
+        return {**fields}, None
+    return {**fields, _FIELD: Raw(encode(bare))}, Secrets({_FIELD: fields[_FIELD]})
 
 
 def read_servers(raws: Sequence[Raw], toolsets: Mapping[str, tuple[str, Toolset]]) -> list[Need]:

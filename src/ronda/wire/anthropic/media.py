@@ -9,6 +9,7 @@ from urllib.parse import unquote_to_bytes
 from msgspec import Struct
 
 from ronda.core.parts import Audio, File, Image, Text, UserPart, Video
+from ronda.wire.fitting import is_elsewhere
 from ronda.wire.input_files import file_note, is_listed
 from ronda.wire.projection import NOBODY, Changes
 
@@ -59,7 +60,7 @@ def _file(file: File, changes: Changes) -> dict[str, Any]:
     if is_listed(file):
         return text_block(file_note(file))
     if file.data is None:
-        if file.id is None:
+        if file.id is None or is_elsewhere(file.id, "anthropic"):
             return note(f"a file{f' named {name!r}' if name else ''}", changes)
         kind = "image" if name and name.lower().endswith(_IMAGE_NAMES) else "document"
         return {"type": kind, "source": {"type": "file", "file_id": file.id}}

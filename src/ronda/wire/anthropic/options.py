@@ -1,7 +1,8 @@
 """Everything of a request but its messages.
 
-What other dialects call otherwise is translated; what the API has no word for is in `IGNORED`, with the reason; any other
-field goes out as the caller wrote it, and the API refuses by name what it does not know.
+What other dialects call otherwise is translated; what the API has no word for is in `IGNORED`, with the reason. Of what came by
+Chat Completions nothing else goes out; any other field does, as the caller wrote it, and the API refuses by name what it does
+not know.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from ronda.core.plan import Options, ResponseFormat
 from ronda.core.request import ModelRequest
 from ronda.schema.lower import ANTHROPIC_ANSWER, LoweredSchema, lower_json
 from ronda.wire.anthropic import OLD_VERSION, VERSION
+from ronda.wire.anthropic.fields import OWN, SAMPLING
 from ronda.wire.anthropic.models import Model
 from ronda.wire.anthropic.names import Names
 from ronda.wire.anthropic.tools import is_forced, stand_ins, write_choice, write_tools
 from ronda.wire.anthropic.turns import system_blocks
 from ronda.wire.json import UNREADABLE, decode_or, encode_message, present
-from ronda.wire.projection import Changes, Kind, passed_on
+from ronda.wire.projection import Changes, Kind, passed_on, said_elsewhere
 
 # Fields of other dialects that change nothing here. `Options.seed` is one more: the API cannot be seeded.
 IGNORED: Final = {
@@ -59,6 +61,9 @@ _SAID_OTHERWISE: Final = frozenset(
 _OWN: Final = frozenset(
     {"messages", "model", "system", "tools", "tool_choice", "stream", "stop_sequences", "temperature", "top_p"}
 )
+
+# What the API has a word for, by its own name or by that of Chat Completions.
+_TAKEN: Final = frozenset({*OWN, *IGNORED, *_SAID_OTHERWISE, *_OWN, *SAMPLING, "output_format"})
 
 # Tokens to think, for models that take a number; the least they take is 1024.
 _BUDGETS: Final = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384}
@@ -106,9 +111,11 @@ def write_tail(
     version: str = VERSION,
 ) -> Tail:
     """`grammars`: the model may be asked to decode under strict schemas."""
-    options, unsent = _without_sampling(request.options) if version == VERSION else (request.options, [])
-    extra = options.extra
     changes = Changes()
+    known = said_elsewhere(request.options.extra, request.options, _TAKEN, _AS_USUAL, changes)
+    options = msgspec.structs.replace(request.options, extra=dict(known))
+    options, unsent = _without_sampling(options) if version == VERSION else (options, [])
+    extra = options.extra
     rest: dict[str, Any] = {"model": name}
     thinking = _thinking(model, request, facts)
     rest["max_tokens"] = _max_tokens(model, options, thinking)

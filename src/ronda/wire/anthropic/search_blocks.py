@@ -1,8 +1,4 @@
-"""What the text of a message cites of searches and pages that were read here.
-
-A client sends it back with the conversation, and the blocks of what was done here. What was found stands in the text behind
-them, so that all of it is left out there: Anthropic would take none that it has not made itself.
-"""
+"""What the text of a message cites of searches and pages that were read here, and the same when a client sends it back."""
 
 from __future__ import annotations
 
@@ -59,12 +55,12 @@ class _CitedBlock(Struct):
 _decode_cited = msgspec.json.Decoder(list[_CitedBlock] | None).decode
 
 
-def without_ours(members: dict[str, Raw]) -> dict[str, Raw] | None:
-    """A block of an assistant's as Anthropic would have made it; None for one that is ours alone."""
+def without_citations(members: dict[str, Raw]) -> dict[str, Raw]:
+    """A block of an assistant's without what it cites of ours: Anthropic would take none that it has not made itself."""
+    if "citations" not in members:
+        return members
     try:
-        if "citations" in members and any(one.is_ours for one in _decode_cited(members["citations"]) or ()):
-            return {name: value for name, value in members.items() if name != "citations"}
-        ids = [msgspec.json.decode(members[name], type=str) for name in ("id", "tool_use_id") if name in members]
+        is_ours = any(one.is_ours for one in _decode_cited(members["citations"]) or ())
     except UNREADABLE:  # which whoever reads the block says better
         return members
-    return None if any(map(is_ronda_id, ids)) else members
+    return {name: value for name, value in members.items() if name != "citations"} if is_ours else members

@@ -30,6 +30,7 @@ from ronda.wire.anthropic import API
 from ronda.wire.anthropic.content import Content, Part, PartialBlock, call_part, cited_parts, parts_of
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.anthropic.pending_calls import approval_block_id, waiting_use
+from ronda.wire.anthropic.server_error import write_error
 from ronda.wire.anthropic.server_tools import CODE_TOOLS, block_id, write_result, write_use
 from ronda.wire.anthropic.turns import is_ours, own_message
 from ronda.wire.approvals import EVENT
@@ -37,7 +38,7 @@ from ronda.wire.citations import CitedPieces
 from ronda.wire.containers import SESSION_SECONDS, container_id
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.endings import extensions
-from ronda.wire.failures import TOO_LONG, Failure
+from ronda.wire.failures import Failure
 from ronda.wire.json import encode
 from ronda.wire.preview import ArgumentPatches
 from ronda.wire.showing import Showing
@@ -49,33 +50,6 @@ _PROGRESS: Final = b"agentic_tool_call_progress"
 _PREVIEW: Final = b"agentic_tool_call_preview"
 _APPROVAL: Final = EVENT.encode()
 _STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
-
-# Statuses that have a type of their own. https://platform.claude.com/docs/en/api/errors
-_TYPES: Final = {
-    401: "authentication_error",
-    402: "billing_error",
-    403: "permission_error",
-    404: "not_found_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    503: "overloaded_error",
-    504: "timeout_error",
-    529: "overloaded_error",
-}
-
-
-# The API has no code for it, so its clients look for these words.
-_TOO_LONG: Final = "prompt is too long"
-
-
-def write_error(status: int, message: str, code: str | None = None, request_id: str | None = None) -> bytes:
-    kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
-    if code == TOO_LONG and _TOO_LONG not in message:
-        message = f"{_TOO_LONG}: {message}"
-    error: dict[str, Any] = {"type": kind, "message": message}
-    if code is not None:
-        error["details"] = {"error_code": code}
-    return encode({"type": "error", "error": error, "request_id": request_id})
 
 
 def usage_fields(usage: Usage, blocks: Sequence[PartialBlock]) -> dict[str, Any]:

@@ -7,20 +7,22 @@ which models, tools or sessions exist.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from ronda._suggest import did_you_mean
 from ronda.core.parts import NULL
 from ronda.core.plan import Options, ResponseFormat, ToolSpec
 from ronda.errors import BadRequest
 from ronda.wire.anthropic import OLD_VERSION, VERSION
 from ronda.wire.anthropic.blocks import Conversation, read_conversation
-from ronda.wire.anthropic.declarations import DeclaredTools, ReadChoice, read_choice, read_tools
+from ronda.wire.anthropic.declarations import DeclaredTools, ReadChoice, read_choice, read_tools, toolset_name
 from ronda.wire.anthropic.fields import FIELDS, IGNORED, NEEDED, OWN, PASSED_ON, REFUSED, SAMPLING
-from ronda.wire.anthropic.mcp_servers import read_servers
+from ronda.wire.anthropic.mcp_servers import apart_from_secrets, read_servers, without_servers
 from ronda.wire.anthropic.pending_calls import read_decisions
 from ronda.wire.anthropic.server_answer import MessageOptions
 from ronda.wire.capabilities import HOSTED, Need, read_needs
@@ -46,14 +48,17 @@ from ronda.wire.supplies import ANY_CONTAINER, ContainerWish, read_container, re
 _LITTLE: Final = 4096
 _MIDDLING: Final = 12288
 
+_SKILLS: Final = "container.skills"
+_CODE: Final = ("python", "shell")
+
 
 class MessagesRequest(DoorRequest, frozen=True, kw_only=True):
     answer: MessageOptions = MessageOptions()
     own: dict[str, Raw] = msgspec.field(default_factory=dict)  # fields of Anthropic's, as they came
     effort: str | None = None  # what they say of reasoning, in everybody else's words
     elsewhere: tuple[tuple[str, str], ...] = ()  # what cannot be had from another upstream: the field and why
-    own_needs: tuple[Need, ...] = ()  # of a server whose model speaks another dialect
-    own_container: ContainerWish = ANY_CONTAINER  # the same
+    own_needs: tuple[Need, ...] = ()  # what Anthropic would do itself
+    own_container: ContainerWish = ANY_CONTAINER  # where Anthropic would run code
     every: tuple[ToolSpec, ...] = ()  # the caller's tools and Anthropic's own
 
 
@@ -104,7 +109,7 @@ def read_request(body: bytes, version: str | None = None, betas: str | None = No
         own_container=container,
         outputs=read_outputs(fields),
         own_needs=(
-            *([Need("container", "container.skills", HOSTED["container"])] if container.skills else ()),
+            *([Need("container", _SKILLS, HOSTED["container"])] if container.skills else ()),
             *read_servers(field(fields, "mcp_servers", list[Raw], []), declared.toolsets),
             *declared.needs,
         ),
@@ -112,14 +117,41 @@ def read_request(body: bytes, version: str | None = None, betas: str | None = No
     )
 
 
-def for_anthropic(request: MessagesRequest) -> MessagesRequest:
-    """For an upstream that speaks this dialect: its own fields, and tools that it has itself."""
-    options = (
-        replace(request.options, extra={**request.options.extra, **request.own}) if request.own else request.options
+def for_anthropic(request: MessagesRequest, here: Sequence[Need] = ()) -> MessagesRequest:
+    """For an upstream that speaks this dialect: its own fields, and tools that it has itself; but for what is done `here`."""
+    own = request.own
+    names = {need.called for need in here if need.called}
+    if servers := {need.server.label for need in here if need.server is not None}:
+        own = without_servers(own, servers)
+        names |= {toolset_name(label) for label in servers}
+    container = ANY_CONTAINER
+    if any(name in _CODE for need in here for name in need.capabilities):  # skills are where the code is
+        container = request.own_container
+        own = {name: value for name, value in own.items() if name != "container"}
+        here = (*here, *[need for need in request.own_needs if need.path == _SKILLS and need not in here])
+    _refuse_elsewhere(request, here)
+    own, secrets = apart_from_secrets(own)
+    # What is deferred Anthropic looks for itself.
+    tools = [
+        replace(tool, deferred=False) if tool.deferred else tool for tool in request.every if tool.name not in names
+    ]
+    return replace(
+        request,
+        options=replace(request.options, extra={**request.options.extra, **own}) if own else request.options,
+        tools=tuple(tools),
+        needs=(*request.needs, *here),
+        container=container,
+        secrets=secrets,
     )
-    # It does that itself.
-    tools = tuple([replace(tool, deferred=False) if tool.deferred else tool for tool in request.every])
-    return replace(request, options=options, tools=tools)
+
+
+def _refuse_elsewhere(request: MessagesRequest, here: Sequence[Need]) -> None:
+    """What only Anthropic can keep to, of tools that it does not run: raises BadRequest."""
+    places = [need.path.removesuffix("type") for need in here]
+    runs_code = any("python" in need.capabilities for need in here)
+    for name, why in request.elsewhere:
+        if name.startswith(tuple(places)) or (runs_code and name.endswith(".allowed_callers")):
+            raise BadRequest(f"'{name}' is not supported with the tools of this server: {why}", param=name)
 
 
 def for_others(request: MessagesRequest) -> MessagesRequest:
@@ -134,7 +166,9 @@ def for_others(request: MessagesRequest) -> MessagesRequest:
 def _elsewhere(own: dict[str, Raw], conversation: Conversation, declared: DeclaredTools) -> tuple[tuple[str, str], ...]:
     request = [name for name in own if _is_asked(own, name) and name not in NEEDED]
     found = [(name, OWN[name].removeprefix("refused: ")) for name in request if OWN.get(name, "")[:7] == "refused"]
-    found += [(name, "it is unknown here") for name in own if name not in OWN]
+    found += [
+        (name, f"it is unknown here; {did_you_mean(name, FIELDS)}".rstrip("; ")) for name in own if name not in OWN
+    ]
     return (*found, *[("messages", one) for one in conversation.unknown], *declared.elsewhere)
 
 

@@ -15,15 +15,23 @@ from ronda.wire.citations import Source
 from ronda.wire.json import read_object
 from ronda.wire.tool_records import ToolRecords
 from ronda.wire.tool_search import found_in, searches_tools
-from ronda.wire.web_calls import WebCall, read_call, read_outcome, ronda_id, seal, texts_of
+from ronda.wire.web_calls import (
+    FoundPage,
+    WebCall,
+    found_pages,
+    page_text,
+    read_call,
+    read_outcome,
+    ronda_id,
+    seal,
+)
 
 _NAMES: Final = {"code_execution": "code_execution", "shell": "bash_code_execution"}
 CODE_TOOLS: Final = frozenset(_NAMES)  # types of tools
 
 
 def block_id(run: str, place: int, *, is_mcp: bool) -> str:
-    rest = f"{run.removeprefix('run_')}_{place}"
-    return f"mcptoolu_{rest}" if is_mcp else ronda_id("srvtoolu", rest)
+    return ronda_id("mcptoolu" if is_mcp else "srvtoolu", f"{run.removeprefix('run_')}_{place}")
 
 
 def write_use(
@@ -83,7 +91,8 @@ def _code_content(
     code = details.get("exit_code")
     return {
         "type": f"{name}_result",
-        "stdout": details.get("stdout") or "",
+        # The block has no member of its own for the value of the last line.
+        "stdout": "".join([str(details[part]) for part in ("stdout", "result") if details.get(part)]),
         "stderr": stderr,
         "return_code": code if isinstance(code, int) else int(result.failed),
         "content": [{"type": f"{name}_output", "file_id": file["id"]} for file in files if file.get("id")],
@@ -97,18 +106,17 @@ def _web_tool(call: WebCall) -> str:
 def _web_content(call: WebCall, result: ToolResult) -> list[dict[str, Any]] | dict[str, Any]:
     if call.error_code:
         return {"type": f"{_web_tool(call)}_tool_result_error", "error_code": call.error_code}
-    texts = texts_of(result)
     if call.query is None:
-        return _page(call, "".join(texts))
-    return [_search_result(source, text) for source, text in zip(call.results, texts, strict=False)]
+        return _page(call, page_text(result))
+    return [_search_result(source, page) for source, page in zip(call.results, found_pages(result), strict=False)]
 
 
-def _search_result(source: Source, text: str) -> dict[str, Any]:
+def _search_result(source: Source, page: FoundPage) -> dict[str, Any]:
     return {
         "type": "web_search_result",
         "url": source.url,
         "title": source.title,
-        "encrypted_content": seal(text),
+        "encrypted_content": seal(page),
         "page_age": None,
     }
 

@@ -1,8 +1,9 @@
 """One turn → the blocks of a message, joined by commas.
 
-A turn the API said itself goes back as it was, byte for byte. Any other is projected to what the API takes: no thoughts
-(they carry a signature, or are refused), no blank text, calls behind the words, ids of the API's own shape. The blocks of a
-turn are bytes that never change, so that a conversation can be written once.
+A turn that the server said itself, or a caller in its name, goes back as it was, byte for byte. Any other is projected to what
+the API takes: no thoughts (they carry a signature, which holds at the server and for the account that it was made for, or are
+refused), no blank text, calls behind the words, ids of the API's own shape. The blocks of a turn are bytes that never change,
+so that a conversation can be written once.
 """
 
 from __future__ import annotations
@@ -26,11 +27,14 @@ from ronda.core.parts import (
 from ronda.wire.anthropic import API, VERSION
 from ronda.wire.anthropic.media import text_block, write_part
 from ronda.wire.anthropic.names import Ids, Names
-from ronda.wire.json import UNREADABLE, decode_members, decode_or, encode, encode_message
+from ronda.wire.fitting import wordless_note
+from ronda.wire.json import UNREADABLE, decode_members, decode_or, decode_text, encode, encode_message
+from ronda.wire.native import callers, speaks
 from ronda.wire.projection import NOBODY, Changes
 
 # How the API wants to hear of arguments that were no JSON (fine-grained-tool-streaming).
 INVALID_JSON: Final = "INVALID_JSON"
+CALLERS: Final = callers(API)
 _THINKING: Final = ("thinking", "redacted_thinking")
 _ATTACHED: Final = encode(text_block("Attached by the tools above:"))
 
@@ -47,7 +51,33 @@ class _TypedBlock(Struct, frozen=True):
 
 
 def is_ours(native: Native | None) -> TypeGuard[Native]:
-    return native is not None and native.api == API
+    """Whether it is content of this API, whoever said it."""
+    return speaks(native, API)
+
+
+class Home(Struct, frozen=True):
+    """Whose turns are the server's own (`native.maker`). `unsealed`: of so many turns at the beginning, those with something
+    signed in them are said anew, since the server refused a signature."""
+
+    maker: str = API
+    unsealed: int = 0
+
+    def own(self, turn: AssistantTurn, index: int) -> Native | None:
+        """What goes back as it came."""
+        native = turn.native
+        if native is None or native.api not in (self.maker, CALLERS) or self.refuses(turn, index):
+            return None
+        return native
+
+    def refuses(self, turn: AssistantTurn, index: int) -> bool:
+        native = turn.native
+        if native is None or index >= self.unsealed or native.api not in (self.maker, CALLERS):
+            return False
+        return any(mark in bytes(native.payload) for mark in _SEALS)
+
+
+# Thoughts, and what a search of the API's own found.
+_SEALS: Final = (b'"signature"', b'"redacted_thinking"', b'"encrypted_')
 
 
 def own_message(native: Native) -> _StoredMessage:
@@ -56,8 +86,8 @@ def own_message(native: Native) -> _StoredMessage:
     return _StoredMessage(native.payload)
 
 
-def begins_with_thought(turn: AssistantTurn) -> bool:
-    if not is_ours(turn.native) or b"thinking" not in (content := bytes(own_message(turn.native).content)):
+def begins_with_thought(native: Native | None) -> bool:
+    if native is None or b"thinking" not in (content := bytes(own_message(native).content)):
         return False
     blocks: list[_TypedBlock] = decode_or([], list[_TypedBlock], content)
     return bool(blocks) and blocks[0].type in _THINKING
@@ -85,32 +115,48 @@ def write_user(turn: UserTurn, version: str, changes: Changes = NOBODY) -> bytes
 
 
 def write_assistant(
-    turn: AssistantTurn, names: Names, ids: Ids, version: str, changes: Changes = NOBODY, advised: bool = False
+    turn: AssistantTurn,
+    native: Native | None,
+    names: Names,
+    ids: Ids,
+    version: str,
+    changes: Changes = NOBODY,
+    advised: bool = False,
 ) -> bytes:
-    """`advised`: the request declares the advisor, whose words may stand in the history then and only then."""
+    """`native`: what goes back as it came. `advised`: the request declares the advisor, whose words may stand in the history
+    then and only then."""
     calls = turn.calls
     if calls:
         ids.begin()
-    if is_ours(turn.native):
+    if native is not None:
         for call in calls:
             ids.keep(call.id)
-        return _inside(taken_back(own_message(turn.native).content, version, advised, changes))
+        return _inside(taken_back(own_message(native).content, version, advised, changes))
     if any(isinstance(part, Reasoning) for part in turn.parts):
-        changes.tell("reasoning_dropped", "the model's thoughts are left out", "they bear no signature of this API")
+        changes.tell("reasoning_dropped", "the model's thoughts are left out", "they bear no signature that holds here")
     for call in calls:
         if (name := names.wire(call.name)) != call.name:
             why = "names have letters, digits, '_' and '-' here, 64 at most"
             changes.tell("name_rewritten", f"the tool '{call.name}' is called '{name}'", why)
     texts = [part.text for part in turn.parts if not isinstance(part, (Reasoning, ToolCall)) and part.text.strip()]
+    if said := wordless_note(turn, changes):
+        texts = [said]
     blocks = [text_block(text) for text in texts] + [write_call(call, names, ids) for call in calls]
     return encode_message(blocks)[1:-1]
 
 
-def write_beginning(turn: AssistantTurn) -> bytes:
-    """Words for the model to go on from: "final assistant content cannot end with trailing whitespace"."""
-    texts = [part.text for part in turn.parts if not isinstance(part, (Reasoning, ToolCall)) and part.text.strip()]
-    texts[-1] = texts[-1].rstrip()
-    return encode_message([text_block(text) for text in texts])[1:-1]
+def as_beginning(written: bytes) -> bytes | None:
+    """The blocks of an assistant's turn as words for the model to go on from; None where the last of them are no words.
+
+    "final assistant content cannot end with trailing whitespace"; what else is said of the words, as for a cache, stays.
+    """
+    *before, last = _decode_blocks(b"[%b]" % written)
+    text = decode_text(last["text"]) if _kind(last) == "text" else None
+    if not text or not text.strip():
+        return None
+    if text == text.rstrip():
+        return written
+    return encode([*before, {**last, "text": Raw(encode(text.rstrip()))}])[1:-1]
 
 
 def write_call(call: ToolCall, names: Names, ids: Ids) -> dict[str, Any]:

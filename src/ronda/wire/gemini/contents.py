@@ -27,6 +27,7 @@ from ronda.core.parts import (
     Turn,
     UserTurn,
 )
+from ronda.wire.fitting import wordless_note
 from ronda.wire.gemini import API, native_api
 from ronda.wire.gemini.media import IN_RESULTS, kind_of, write_media
 from ronda.wire.gemini.models import model_of
@@ -172,6 +173,8 @@ class Contents:
                 case Text(text=text) | Refusal(text=text):
                     if text:
                         parts.append({"text": text})
+        if said := wordless_note(turn, self._changes):
+            parts.append({"text": said})
         return parts
 
     # ---- what came of it -------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from ronda.core.parts import Attachment, Audio, File, Image, Video
+from ronda.wire.fitting import is_elsewhere
 from ronda.wire.input_files import file_note, is_listed
 from ronda.wire.projection import NOBODY, Changes
 
@@ -50,6 +51,8 @@ def write_media(item: Attachment, changes: Changes = NOBODY) -> dict[str, Any]:
         case File(data=data, name=name, id=id):
             if not data and not id:
                 return _note("an empty file", changes)
+            if not data and is_elsewhere(id or "", "gemini"):
+                return _note("a file of another provider", changes)
             kind = _kind_of(name or "") or "application/pdf"
             return _at(data, kind) if data is not None else {"fileData": {"fileUri": id or "", "mimeType": kind}}
 

@@ -135,12 +135,13 @@ class Reader(ChoicesStream):
 class _Chunk:
     """One chunk of the content, its texts in pieces: a text has one, a thought has several and what else is among them."""
 
-    __slots__ = ("kind", "members", "texts")
+    __slots__ = ("is_closed", "kind", "members", "texts", "was_open")
 
     def __init__(self, members: dict[str, Any], kind: str, texts: list[Any]) -> None:
         self.members = members  # beside its text; all of them where we do not know the kind
         self.kind = kind
         self.texts = texts
+        self.was_open = self.is_closed = False  # of a thought
 
     @property
     def text(self) -> str:
@@ -181,12 +182,12 @@ class _Fold:
             for message in choice.messages or ([one] if one is not None else ()):
                 self.seen = True
                 try:
-                    self._add_message(message, out)
+                    self._add_message(message, message is choice.delta, out)
                 except UNREADABLE as error:
                     raise UpstreamBroken(f"the model's message cannot be read: {error}", retryable=True) from error
             self.seen = self.seen or choice.finish_reason is not None
 
-    def _add_message(self, message: _Delta, out: list[Preview]) -> None:
+    def _add_message(self, message: _Delta, is_piece: bool, out: list[Preview]) -> None:
         if message.role or message.tool_call_id:
             self._of_a_tool = message.role == "tool" or bool(message.tool_call_id)
         if self._of_a_tool:
@@ -197,7 +198,7 @@ class _Fold:
                 self._add_text(message.content, True, out)
         elif message.content:
             for at, chunk in enumerate(message.content):
-                self._add_chunk(chunk, at == 0, out)
+                self._add_chunk(chunk, is_piece and at == 0, out)
         if message.tool_calls:
             for piece in message.tool_calls:
                 self._add_call(piece, out)
@@ -238,9 +239,13 @@ class _Fold:
     def _add_thinking(self, chunk: dict[str, Raw], joins: bool, out: list[Preview]) -> None:
         content = _decode_thinking(chunk.get("thinking", Raw(b"[]")))
         last = self._chunks[-1] if self._chunks else None
-        if not joins or last is None or last.kind != "thinking" or bytes(last.members.get("closed", NULL)) == b"true":
+        is_closed = bytes(chunk.get("closed", NULL)) == b"true"
+        # Some streams say `closed` of every piece of a thought: only one that was open before ends with it.
+        if not joins or last is None or last.kind != "thinking" or last.is_closed:
             last = _Chunk({}, "thinking", [])
             self._chunks.append(last)
+            last.was_open = not is_closed
+        last.is_closed = is_closed and last.was_open
         for piece in [{"text": Raw(encode(content))}] if isinstance(content, str) else content:
             if "text" not in piece:  # a reference, which we have no word for
                 last.texts.append({name: value.copy() for name, value in piece.items()})

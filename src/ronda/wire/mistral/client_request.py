@@ -6,11 +6,13 @@ the agent.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from ronda.core.parts import NULL, AssistantTurn
 from ronda.core.plan import Options, ResponseFormat
 from ronda.core.request import ModelRequest
+from ronda.errors import UpstreamError
 from ronda.wire.json import encode, present
 from ronda.wire.mistral import API
 from ronda.wire.mistral.messages import BEGIN, Messages
@@ -44,13 +46,15 @@ class Body(RequestBody[Messages, bytes]):
         self._agent = agent
         self.tools = Tools(())
 
-    def write(self, model: str, request: ModelRequest) -> bytes:
+    def write(self, model: str, request: ModelRequest, bridges: bool = False) -> bytes:
+        """`bridges`: the server refuses a user's message behind a result."""
         if request.tools is not self.tools.of:
             self.tools = Tools(request.tools)
         tools, turns = self.tools, request.turns
         last = turns[-1] if turns and type(turns[-1]) is AssistantTurn else None
         lasting = turns if last is None else turns[:-1]
-        messages = self._follow(lasting, (model, tools.called), lambda: Messages(model, tools, self.changes))
+        form = (model, tools.called, bridges)
+        messages = self._follow(lasting, form, lambda: Messages(model, tools, self.changes, bridges))
         tail_of = (model, request.tools, request.choice, request.options, request.stream)
         tail = self._behind(request.options, API, tail_of, lambda: self._write_tail(model, request))
         self.changes.turn = len(lasting)
@@ -110,3 +114,11 @@ def body_of(request: ModelRequest, agent: bool = False) -> Body:
 
 def write_request(model: str, request: ModelRequest) -> bytes:
     return body_of(request).write(model, request)
+
+
+def is_about_order(error: UpstreamError) -> bool:
+    """ "Unexpected role 'user' after role 'tool'" (3230)."""
+    return error.status in (400, 422) and _ORDER.search(str(error)) is not None
+
+
+_ORDER: Final = re.compile(r"unexpected role \W*user\W* after role \W*tool\b", re.IGNORECASE)

@@ -7,17 +7,20 @@ handing over to another agent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.parts import AssistantPart, AssistantTurn, Native, Text, ToolCall, ToolResult, ToolTurn, Turn, UserTurn
+from ronda.wire.code_tools import PYTHON
 from ronda.wire.fields import MAX_MESSAGES
-from ronda.wire.json import encode, text_of
+from ronda.wire.json import decode_or, encode, text_of
 from ronda.wire.mistral.call_ids import made_up_id
 from ronda.wire.mistral.chunks import Chunk, assistant_parts, user_parts
 from ronda.wire.mistral.validation_errors import BODY, Loc, check_count, read_value, refuse
+from ronda.wire.told_calls import with_marks
+from ronda.wire.web_search import EXTRACT, SEARCH
 
 
 class _Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="type"):
@@ -99,6 +102,9 @@ def keep_inputs(entries: Sequence[Entry]) -> Raw:
 # ---- turns ------------------------------------------------------------------------------------------------------------
 
 
+_OWN_NAMES: Final = {"code_interpreter": PYTHON}
+
+
 class _Turns:
     """Puts entries together: a message and the calls behind it are one turn, results are the next."""
 
@@ -131,7 +137,7 @@ class _Turns:
                 self._results.append(ToolResult(entry.tool_call_id, entry.result))
             case ToolExecution():
                 id = made_up_id(entry.id or "execution", len(self.turns), len(self._parts))
-                self._call(ToolCall(id, entry.name, entry.arguments))
+                self._call(ToolCall(id, _own_name(entry), entry.arguments))
                 self._results.append(_outcome(id, entry.info or {}))
             case AgentHandoff():
                 pass
@@ -140,6 +146,13 @@ class _Turns:
         if self._results:
             self.flush()
         self._parts.append(call)
+
+
+def _own_name(entry: ToolExecution) -> str:
+    """What a tool is called here that goes by Mistral's name for it."""
+    if entry.name != "web_search":
+        return _OWN_NAMES.get(entry.name, entry.name)
+    return EXTRACT if "url" in decode_or({}, dict[str, Raw], entry.arguments) else SEARCH
 
 
 def _outcome(id: str, info: dict[str, Raw]) -> ToolResult:
@@ -155,7 +168,7 @@ def turns_of(entries: Sequence[Entry]) -> tuple[Turn, ...]:
     for entry in entries:
         turns.add(entry)
     turns.flush()
-    return tuple(turns.turns)
+    return with_marks(tuple(turns.turns))
 
 
 decode_entries: Any = msgspec.json.Decoder(list[Entry]).decode

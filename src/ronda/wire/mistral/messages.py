@@ -1,8 +1,8 @@
 """Turns → messages, one after the other, each with the members Mistral knows and no other: one more is a 422.
 
-The order is Mistral's as well: a user's message never follows a result (3230), so an assistant's "OK" is put between; a
-system message stands only at the beginning, and an assistant's never does; an assistant's message at the end is a prefix of
-the answer; an empty one is left out. All of this is on the wire's copy alone.
+The order is Mistral's as well: a system message stands only at the beginning, and an assistant's never does; an assistant's
+message at the end is a prefix of the answer; an empty one is left out. Servers that refuse a user's message behind a result
+(3230), as all of Mistral's did until 2026, get an assistant's "OK" between the two. All of this is on the wire's copy alone.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ronda.core.parts import (
     UserTurn,
     Video,
 )
+from ronda.wire.fitting import is_elsewhere, wordless_note
 from ronda.wire.input_files import file_note, is_listed
 from ronda.wire.json import encode_message
 from ronda.wire.mistral import native_api
@@ -50,12 +51,16 @@ class _WireCall(Struct, frozen=True):
 
 
 class Messages:
-    """Bytes that only grow: the messages of the next round are those of the last one and the new turns."""
+    """Bytes that only grow: the messages of the next round are those of the last one and the new turns.
 
-    __slots__ = ("_api", "_changes", "_tools", "_wire_calls", "buffer", "role")
+    `bridges`: the server refuses a user's message behind a result.
+    """
 
-    def __init__(self, model: str, tools: Tools, changes: Changes = NOBODY) -> None:
+    __slots__ = ("_api", "_bridges", "_changes", "_tools", "_wire_calls", "buffer", "role")
+
+    def __init__(self, model: str, tools: Tools, changes: Changes = NOBODY, bridges: bool = False) -> None:
         self._changes = changes
+        self._bridges = bridges
         self._api = native_api(model)
         self._tools = tools
         self._wire_calls: list[_WireCall] = []  # the calls that wait for their results
@@ -97,7 +102,7 @@ class Messages:
         self.role = role
 
     def _add_user(self, content: str | list[dict[str, Any]]) -> None:
-        if self.role == "tool":
+        if self.role == "tool" and self._bridges:
             self._changes.tell("message_added", "the assistant says 'OK' in between", _BRIDGED)
             self._add("assistant", _BRIDGE)
         self._add("user", encode_message({"role": "user", "content": content}))
@@ -115,6 +120,7 @@ class Messages:
             _WireCall(call.id, self._tools.call_it(call.name), id) for call, id in zip(calls, ids, strict=True)
         ]
         self._tell_of(calls)
+        content = content or wordless_note(turn, self._changes)
         if not content and not calls:
             return {}
         message: dict[str, Any] = {"role": "assistant", "content": content}
@@ -180,6 +186,8 @@ class Messages:
                 return {"type": "text", "text": file_note(part)}
             case File(data=data, name=name, id=id):
                 if data is None:
+                    if id and is_elsewhere(id, "mistral"):
+                        return self._note("a file of another provider")
                     return {"type": "file", "file_id": id} if id else self._note("an empty file")
                 if data.startswith("data:image/"):
                     return {"type": "image_url", "image_url": {"url": data}}

@@ -26,13 +26,15 @@ from ronda.core.parts import (
     UserTurn,
 )
 from ronda.errors import BadRequest
+from ronda.wire.custom_tools import arguments_for
 from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
-from ronda.wire.json import encode, text_of
+from ronda.wire.json import decode_members, encode, text_of
 from ronda.wire.message_parts import FileData, Part, PartReader, Sound, Url, read_sound, read_text, read_video
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.calls import LONG_ID
 from ronda.wire.openai_chat.deprecated_functions import FunctionCall, is_old, translate_messages
 from ronda.wire.openai_chat.quirks import MISTRALS
+from ronda.wire.told_calls import Record, recorded_turns
 
 
 class _CallFunction(Struct, frozen=True):
@@ -41,10 +43,16 @@ class _CallFunction(Struct, frozen=True):
     parameters: str | dict[str, Raw] | None = None
 
 
+class _CustomCall(Struct, frozen=True):
+    name: str
+    input: str = ""
+
+
 class _Call(Struct, frozen=True):
-    function: _CallFunction
+    function: _CallFunction | None = None
     id: str | None = None
     type: str | None = None
+    custom: _CustomCall | None = None
 
 
 class _Message(Struct, frozen=True):
@@ -85,7 +93,7 @@ class _KnownCallFunction(_CallFunction, frozen=True, forbid_unknown_fields=True)
 
 
 class _KnownCall(_Call, frozen=True, forbid_unknown_fields=True):
-    function: _KnownCallFunction
+    function: _KnownCallFunction | None = None
 
 
 _Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
@@ -110,6 +118,7 @@ class _AnyPart(Part, frozen=True):
 
 class _AnyMessage(_Message, frozen=True):
     content: str | list[_AnyPart] | None = None  # type: ignore[assignment]
+    agentic_tool_calls: list[Record] | None = None  # what ran here before it was said, as our answer told of it
     function_call: FunctionCall | None = None  # by clients that know no tools
 
 
@@ -147,17 +156,28 @@ def read_messages(fields: dict[str, Raw]) -> tuple[Turn, ...]:
     turns: list[Turn] = []
     results: list[ToolResult] = []
     for at, message in enumerate(messages):
-        native = _native(natives[at]) if natives is not None else None
+        native = _native(message, natives[at]) if natives is not None else None
         if message.role == "tool":
             results.append(_read_result(message, at, native))
             continue
         if results:
             turns.append(ToolTurn(tuple(results)))
             results = []
+        if type(message) is _AnyMessage and message.agentic_tool_calls is not None:
+            native = None if natives is None else _native(message, _without_records(natives[at]))
+            if not message.tool_calls:  # else the run is found that has all of it
+                check_count(message.agentic_tool_calls, MAX_MESSAGES, f"messages[{at}].agentic_tool_calls")
+                turns += recorded_turns(message.agentic_tool_calls)
         turns.append(_read_message(message, at, native))
     if results:
         turns.append(ToolTurn(tuple(results)))
     return tuple(turns)
+
+
+def _without_records(raw: Raw) -> Raw:
+    members = decode_members(raw)
+    members.pop("agentic_tool_calls", None)
+    return Raw(encode(members))
 
 
 def _says_more(message: _Message) -> bool:
@@ -171,13 +191,15 @@ def _says_more(message: _Message) -> bool:
     return calls is not None and any(call.id is not None and len(call.id) > LONG_ID for call in calls)
 
 
-def _native(raw: Raw) -> Native | None:
+def _native(message: _Message, raw: Raw) -> Native | None:
     """The message as it came, where it says more than we would write."""
+    if message.tool_calls and any(call.custom is not None for call in message.tool_calls):
+        return None  # a model is offered a function for a custom tool, and has to find a call of one
     try:
-        message = _decode_one_known(raw)
+        known = _decode_one_known(raw)
     except msgspec.ValidationError:
         return Native(API, raw.copy())
-    return Native(API, raw.copy()) if _says_more(message) else None
+    return Native(API, raw.copy()) if _says_more(known) else None
 
 
 def _read_message(message: _Message, at: int, native: Native | None) -> Turn:
@@ -237,15 +259,24 @@ def _assistant_parts(message: _Message, path: str) -> tuple[tuple[AssistantPart,
     calls = message.tool_calls or []
     seen: set[str] = set()
     for n, call in enumerate(calls):
-        arguments = call.function.arguments if call.function.arguments is not None else call.function.parameters
-        id = call.id or call.function.name  # as the reference server does, for clients that send none
+        name, arguments = _called(call, f"{path}.tool_calls[{n}]")
+        id = call.id or name  # as the reference server does, for clients that send none
         if id in seen:
             raise bad(f"{path}.tool_calls[{n}].id", f"is {id!r}, which another call of this message has already")
         seen.add(id)
-        parts.append(ToolCall(id, call.function.name, text_of(arguments)))
+        parts.append(ToolCall(id, name, arguments))
     if message.content is None and not calls and not message.refusal:
         raise bad(f"{path}.content", "is missing: no content was provided, expected tool calls to be provided")
     return tuple(parts), "tool_calls" if calls else "stop"
+
+
+def _called(call: _Call, path: str) -> tuple[str, str]:
+    if call.custom is not None:
+        return call.custom.name, arguments_for(call.custom.input)
+    if call.function is None:
+        raise bad(f"{path}.function", "is missing")
+    given = call.function.arguments
+    return call.function.name, text_of(given if given is not None else call.function.parameters)
 
 
 def _said_parts(content: str | Sequence[Part], path: str) -> list[AssistantPart]:

@@ -27,12 +27,12 @@ from ronda.core.events import (
 )
 from ronda.core.live_calls import Piece
 from ronda.core.parts import NO_USAGE, AssistantTurn, ToolCall, Turn, Usage
-from ronda.core.plan import Options
 from ronda.core.run import Run
 from ronda.wire import updates
 from ronda.wire.approvals import EVENT, REQUIRES_ACTION
 from ronda.wire.call_ids import are_ours
 from ronda.wire.citations import Citation, url_citation
+from ronda.wire.custom_tools import input_of
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.endings import extensions, finish_reason, interruption
 from ronda.wire.failures import Failure, error_in_stream
@@ -55,8 +55,12 @@ _OPENAIS: Final = re.compile(r"OpenAI/(Python|JS) (\d{1,4})\.(\d{1,4})\.")
 _READS_NAMES: Final = {"Python": (1, 98), "JS": (5, 12)}
 
 
-def write_error(message: str, kind: str, param: str | None = None, code: str | None = None) -> bytes:
-    return encode({"error": {"message": message, "type": kind, "param": param, "code": code}})
+def write_error(
+    message: str, kind: str, param: str | None = None, code: str | None = None, details: object = None
+) -> bytes:
+    """`details`: what programs may want to know of it beside the code."""
+    error = {"message": message, "type": kind, "param": param, "code": code}
+    return encode({"error": error if details is None else {**error, "details": details}})
 
 
 class ChatOptions(AnswerOptions, frozen=True, kw_only=True, omit_defaults=True):
@@ -68,12 +72,13 @@ class ChatOptions(AnswerOptions, frozen=True, kw_only=True, omit_defaults=True):
     whole_calls: bool = False  # a stream has each call in one piece
     for_mistral: bool = False
     as_function_call: bool = False  # in the form that was used before there were tools, which has room for one call
+    customs: tuple[str, ...] = ()  # tools whose calls are text
     names_events: bool = True  # what is no chunk comes as an event with a name
 
-    def for_client(self, user_agent: str, options: Options) -> Self:
+    def for_client(self, user_agent: str) -> Self:
         if not user_agent:
             return self
-        if _is_mistrals(user_agent) or _is_langchains_mistral(user_agent, options):
+        if _is_mistrals(user_agent):
             return self.of_mistral()
         return replace(self, names_events=False) if _misreads_names(user_agent) else self
 
@@ -227,7 +232,7 @@ class ChatAnswer:
     def _piece(self, choice: Choice, piece: Piece, extras: Mapping[str, Mapping[str, Any]] = _NOTHING) -> bytes:
         if not piece.is_first:
             return self._call_chunk(choice, {"index": piece.place, "function": {"arguments": piece.arguments}})
-        call = _call(choice.showing.shown_id(piece.id), piece.name, piece.arguments)
+        call = self._call(choice, piece.id, piece.name, piece.arguments)
         return self._call_chunk(choice, {"index": piece.place, **call, **extras.get(piece.id, _NOTHING)})
 
     def _call_chunk(self, choice: Choice, call: dict[str, Any]) -> bytes:
@@ -346,7 +351,7 @@ class ChatAnswer:
             extras = _extras(choice.run.turns[-1])
             shown = [
                 {
-                    **_call(choice.showing.shown_id(call.id), call.name, call.arguments),
+                    **self._call(choice, call.id, call.name, call.arguments),
                     **extras.get(call.id, _NOTHING),
                 }
                 for call in calls
@@ -365,6 +370,12 @@ class ChatAnswer:
         }
 
     # ---- both --------------------------------------------------------------------------------------------------------
+
+    def _call(self, choice: Choice, id: str, name: str, arguments: str) -> dict[str, Any]:
+        shown_id = choice.showing.shown_id(id)
+        if name in self._options.customs:
+            return {"id": shown_id, "type": "custom", "custom": {"name": name, "input": input_of(arguments)}}
+        return {"id": shown_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
     def _calls_of(self, choice: Choice) -> Sequence[ToolCall]:
         """Those that are the caller's to run: none, while calls beside them wait for a person."""
@@ -394,14 +405,9 @@ def _more_text(choice: Choice, texts: list[str], begin: bytes) -> bytes:
 
 def _is_mistrals(user_agent: str) -> bool:
     """Mistral's clients come to this address too. A call is whole in each chunk of theirs, by their types or their code, and
-    an answer that is nothing but calls has an empty text. Not all of them say who they are."""
+    an answer that is nothing but calls has an empty text. Those that do not say who they are are known by Mistral's words in
+    their requests, or not at all (docs/compatibility.md)."""
     return "mistral-client-" in user_agent or "ai-sdk/mistral" in user_agent
-
-
-def _is_langchains_mistral(user_agent: str, options: Options) -> bool:
-    """LangChain's client of Mistral has no name of its own and none of Mistral's words: it is a bare httpx that always sends both
-    of these. Another program that does loses nothing but the pieces of a call."""
-    return user_agent.startswith("python-httpx/") and options.temperature is not None and options.top_p is not None
 
 
 @lru_cache(16)
@@ -414,10 +420,6 @@ def _misreads_names(user_agent: str) -> bool:
 def _nothing_said(choice: Choice) -> list[dict[str, Any]]:
     """The official SDK hands a named event out as a chunk, and naive code reads chunk.choices[0]."""
     return [{"index": choice.index, "delta": {"content": ""}, "finish_reason": None}]
-
-
-def _call(id: str, name: str, arguments: str) -> dict[str, Any]:
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def _function_call(call: dict[str, Any], *, with_id: bool) -> dict[str, Any]:

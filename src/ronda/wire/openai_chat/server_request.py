@@ -24,6 +24,7 @@ from ronda.wire.fields import (
     PERMISSION,
     PERMISSION_FATES,
     field,
+    misspelt,
     read_background,
     read_bounded,
     read_disconnect,
@@ -32,7 +33,7 @@ from ronda.wire.fields import (
     whole,
 )
 from ronda.wire.formats import read_response_format
-from ronda.wire.openai_chat import deprecated_functions
+from ronda.wire.openai_chat import API, deprecated_functions
 from ronda.wire.openai_chat.declarations import read_choice, read_tools
 from ronda.wire.openai_chat.messages import read_messages
 from ronda.wire.openai_chat.server_answer import ChatOptions
@@ -118,7 +119,7 @@ FIELDS: Final[dict[str, str]] = {
     "random_seed": "read: Mistral's word for seed; who uses it gets Mistral's shapes, as with safe_prompt",
     "safe_prompt": "passed on, where it is true",
     "grammar": "passed on: to the local model; not beside response_format",
-    "any other": "passed on: to an upstream of this API as it is; another takes what it knows and refuses the rest by name",
+    "any other": "passed on: to an upstream of this API as it is; another gets what it knows, and `warnings` names the rest",
 }
 
 
@@ -127,7 +128,7 @@ def read_request(body: bytes) -> ChatRequest:
     if "approvals" in fields and (decisions := read_approvals(fields)):
         return ChatRequest(model="", turns=(), stream=field(fields, "stream", bool, False), decisions=decisions)
     declared = read_tools(field(fields, "tools", list[Raw], []))
-    if fields.keys() <= _USUAL:
+    if fields.keys() <= _USUAL and not declared.customs:
         return ChatRequest(
             model=field(fields, "model", str, "default"),
             turns=read_messages(fields),
@@ -151,8 +152,10 @@ def read_request(body: bytes) -> ChatRequest:
     is_old = not deprecated_functions.FIELDS.isdisjoint(fields)
     answer = ChatOptions(
         include_usage=bool(streamed.include_usage),
-        whole_calls=streamed.stream_tool_calls is False,
+        whole_calls=streamed.stream_tool_calls is False or bool(declared.customs),
+        customs=declared.customs,
         as_function_call=is_old,
+        warnings=misspelt(fields, FIELDS),
     )
     tools, options = declared.specs, _read_options(fields)
     choice = read_choice(fields["tool_choice"]) if "tool_choice" in fields else ToolChoice()
@@ -222,4 +225,5 @@ def _read_options(fields: dict[str, Raw]) -> Options:
         reasoning_effort=field(fields, "reasoning_effort", str, None),
         response_format=read_response_format(fields["response_format"]) if "response_format" in fields else None,
         extra=extra,
+        native_api=API if extra else "",
     )

@@ -15,6 +15,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.arguments import is_object
 from ronda.core.parts import (
+    NULL,
     AssistantTurn,
     Attachment,
     Audio,
@@ -32,12 +33,12 @@ from ronda.core.parts import (
     UserTurn,
     Video,
 )
-from ronda.wire.fitting import fitting_arguments, fitting_id, media_type
+from ronda.wire.fitting import fitting_arguments, fitting_id, media_type, wordless_note
 from ronda.wire.input_files import file_note, is_listed
 from ronda.wire.json import UNREADABLE, decode_members, encode, encode_message
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.names import NO_NAMES, is_name, wire_name
-from ronda.wire.openai_chat.quirks import ANYONE, MISTRALS, Quirks
+from ronda.wire.openai_chat.quirks import ANYONE, Quirks
 from ronda.wire.projection import NOBODY, Changes
 
 _Message: TypeAlias = dict[str, Any]
@@ -111,32 +112,40 @@ class Messages:
     # ---- as it came ------------------------------------------------------------------------------------------------------
 
     def _own(self, native: Native | None) -> bytes | None:
-        """A message of the dialect's own, the caller's words or what this very server said; None if it would be refused."""
+        """A message of the dialect's own, the caller's words or what this very server said; None if it is to be said anew."""
         if native is None or native.api not in (API, self._api):
             return None
-        return bytes(native.payload) if not self._quirks.foreign or self._is_taken(native.payload) else None
+        quirks = self._quirks
+        is_taken = not quirks.foreign or (native.api != API and not quirks.checks_own)
+        return bytes(native.payload) if is_taken else self._fitting(native.payload)
 
-    def _is_taken(self, payload: Raw) -> bool:
+    def _fitting(self, payload: Raw) -> bytes | None:
+        """The same without what another server added to it; None where it says something that cannot be left out."""
         try:
             members = decode_members(payload)
-            calls = _decode_calls(members.get("tool_calls", b"null")) or ()
+            calls = _decode_calls(members.get("tool_calls", b"null")) or []
             read_calls = [_decode_call(encode(call)) for call in calls]
             content = _decode_content(members.get("content", b"null"))
         except UNREADABLE:
-            return False  # said anew from its parts
-        theirs = members.keys() & self._quirks.foreign
-        if isinstance(content, list):
-            theirs |= {part.type for part in content} & MISTRALS
-        for call in calls:
-            theirs |= call.keys() & self._quirks.foreign
-        for name in sorted(theirs):
-            self._changes.tell(
-                "members_dropped", f"'{name}' is left out", "it is another server's, and refused by this one"
-            )
+            return None
+        foreign = self._quirks.foreign
+        theirs = {name for one in (members, *calls) for name in one.keys() & foreign}
+        parts = {part.type for part in content} & self._quirks.foreign_parts if isinstance(content, list) else set()
+        for name in sorted(theirs | parts):
+            self._changes.tell("members_dropped", f"'{name}' is left out", _FOREIGN)
         longest = self._quirks.id_length or len(payload)
         ids = [call.id for call in read_calls]
         fit = all(0 < len(id) <= longest for id in ids) and len(set(ids)) == len(ids)
-        return not theirs and fit and all(is_name(call.function.name) for call in read_calls)
+        if self._quirks.plain_names:
+            fit = fit and all(is_name(call.function.name) for call in read_calls)
+        if not fit or parts:
+            return None
+        if not theirs:
+            return bytes(payload)
+        kept = _without(members, foreign)
+        if calls:
+            kept["tool_calls"] = Raw(encode([_without(call, foreign) for call in calls]))
+        return encode(kept) if any(bytes(kept.get(name, NULL)) != b"null" for name in _SAYS) else None
 
     # ---- what the model said ---------------------------------------------------------------------------------------------
 
@@ -154,7 +163,9 @@ class Messages:
         if calls := turn.calls:
             message["tool_calls"] = self._calls(calls)
         elif message["content"] is None and not refusal:
-            return b""
+            message["content"] = wordless_note(turn, self._changes)
+            if not message["content"]:
+                return b""
         return encode_message(message)
 
     def _readable(self, message: bytes, calls: Sequence[ToolCall]) -> bytes | None:
@@ -191,7 +202,7 @@ class Messages:
     def _wire_ids(self, calls: Sequence[ToolCall]) -> list[str]:
         own = [call.id for call in calls]
         longest = self._quirks.id_length
-        if len(set(own)) == len(own) and (longest is None or all(0 < len(id) <= longest for id in own)):
+        if len(set(own)) == len(own) and (longest is None or (all(own) and max(map(len, own), default=0) <= longest)):
             return own
         made: list[str] = []
 
@@ -287,9 +298,15 @@ class Messages:
         return _text(f"[{what} was attached here, which you cannot be shown]")
 
 
+_FOREIGN: Final = "it is another server's, and refused by this one"
+_SAYS: Final = ("content", "tool_calls", "refusal", "audio", "function_call")  # an assistant's message has one of them
 _THOUGHTS: Final = "they are another model's, or this dialect has no place for them"
 _NAMES: Final = "names have letters, digits, '_' and '-' here, 64 at most"
 _IDS: Final = "ids are not empty here, not too long, and no two the same in a message"
+
+
+def _without(members: Mapping[str, Raw], names: frozenset[str]) -> dict[str, Raw]:
+    return {name: value for name, value in members.items() if name not in names}
 
 
 def _text(text: str) -> _Message:

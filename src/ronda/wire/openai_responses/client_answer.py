@@ -46,6 +46,7 @@ class Content(Struct, frozen=True, gc=False):
     text: str | None = None
     refusal: str | None = None
     logprobs: list[Raw] | None = None
+    annotations: list[Raw] | None = None
 
 
 class Item(Struct, frozen=True, gc=False):
@@ -74,6 +75,10 @@ class Item(Struct, frozen=True, gc=False):
 
     def refusals(self) -> list[str]:
         return [one.refusal for one in self.content or () if one.type == "refusal" and one.refusal]
+
+    @property
+    def is_annotated(self) -> bool:
+        return any(one.annotations for one in self.content or ())
 
     def thoughts(self) -> list[str]:
         """The thoughts themselves where the upstream shows them, else its summary of them."""
@@ -124,7 +129,7 @@ class Response(Struct, frozen=True, gc=False):
 decode_kind = decoder(Kind)
 decode_raws = msgspec.json.Decoder(list[Raw]).decode
 _decode_item = decoder(Item)
-_decode_place = msgspec.json.Decoder(Place).decode
+decode_place = msgspec.json.Decoder(Place).decode
 _decode_response = decoder(Response)
 _decode_failure = msgspec.json.Decoder(Failure).decode
 
@@ -196,12 +201,17 @@ def read_item(raw: Raw) -> Item | None:
     try:
         kind = decode_kind(raw)
         if kind.type in WAITING:
-            return _waiting(kind, raw) if waits(_decode_place(raw)) else None
+            return _waiting(kind, raw) if waits(decode_place(raw)) else None
         item = _decode_item(raw) if kind.type in _READ else None
     except UNREADABLE as error:
         raise UpstreamBroken(f"an item of the model's answer cannot be read: {error}", retryable=True) from error
     # A compacted conversation comes with the user's messages in it.
     return item if item is None or item.role in ("assistant", None) else None
+
+
+def is_service_item(kind: Kind) -> bool:
+    """What the service did by itself, where `read_item` finds nothing that the model said."""
+    return bool(kind.type) and kind.type not in _READ
 
 
 def _waiting(kind: Kind, raw: Raw) -> Item:

@@ -6,6 +6,7 @@ request offers such a tool, a model of any other API is offered a function that 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -29,6 +30,8 @@ WAITING: Final[dict[str, Waiting]] = {
     "computer_call": Waiting("computer", "computer_call_output"),
     "mcp_approval_request": Waiting("mcp_approval", "mcp_approval_response"),
 }
+APPROVAL: Final = "mcp_approval"  # what a service of this API asks its client about a call that it would make itself
+APPROVAL_ID: Final = "mcpr_"  # how ids of such questions begin
 ANSWERS: Final = frozenset({waiting.answer for waiting in WAITING.values()})
 
 _OWN: Final = frozenset({"type", "id", "call_id", "status", "created_by", "environment", "caller"})
@@ -57,8 +60,30 @@ def arguments_of(raw: Raw) -> str:
 
 
 def item_of(tool: str, call_id: str, arguments: str) -> dict[str, Any]:
-    """A call as the item that its client knows it by."""
-    return {**decode_or({}, dict[str, Raw], arguments), "type": f"{tool}_call", "call_id": call_id}
+    """A call as the item that its client knows it by. What its client reads of it is there, whatever the model left out."""
+    members: dict[str, Any] = decode_or({}, dict[str, Raw], arguments)
+    if tool == APPROVAL:  # known by its own id alone
+        return {"type": "mcp_approval_request", "id": call_id, **members}
+    if tool in ("shell", "local_shell"):
+        whole = _exec if tool == "local_shell" else _commands
+        action = decode_or(None, dict[str, Raw] | None, members.get("action", NULL))
+        members = {"action": whole(members)} if action is None else {**members, "action": whole(action)}
+    elif tool == "apply_patch" and "operation" not in members:
+        members = {"operation": members}
+    return {**members, "type": f"{tool}_call", "call_id": call_id}
+
+
+def _exec(action: Mapping[str, Raw]) -> dict[str, Any]:
+    """A program and its arguments; a line of text is one for a shell."""
+    command: Any = decode_or([], list[str] | str, action.get("command", action.get("commands", NULL)))
+    env: dict[str, str] = decode_or({}, dict[str, str], action.get("env", NULL))
+    words = ["bash", "-lc", command] if isinstance(command, str) else command
+    return {**action, "type": "exec", "command": words, "env": env}
+
+
+def _commands(action: Mapping[str, Raw]) -> dict[str, Any]:
+    commands: Any = decode_or([], list[str] | str, action.get("commands", action.get("command", NULL)))
+    return {**action, "commands": [commands] if isinstance(commands, str) else commands}
 
 
 class _Approval(Struct, frozen=True):

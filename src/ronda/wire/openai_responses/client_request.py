@@ -13,13 +13,16 @@ from ronda.core.parts import NULL, SystemTurn, Turn
 from ronda.core.plan import ANY_OBJECT, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.errors import BadRequest
+from ronda.wire.capabilities import OF_SERVICE
 from ronda.wire.json import decode_or, encode, present
+from ronda.wire.native import speaks
 from ronda.wire.openai_chat.names import NO_NAMES, is_name, wire_name, wire_names
 from ronda.wire.openai_chat.quirks import ANYONE, Quirks
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.client_calls import is_waiting
-from ronda.wire.openai_responses.items import Items, is_ours
-from ronda.wire.projection import passed_on
+from ronda.wire.openai_responses.items import Items
+from ronda.wire.openai_responses.tools import write_hosted
+from ronda.wire.projection import passed_on, said_elsewhere
 from ronda.wire.request_body import RequestBody
 
 ENCRYPTED = "reasoning.encrypted_content"
@@ -32,11 +35,13 @@ _NOT_HERE = "'{0}' is not part of the Responses API: leave it out, or use the mo
 
 
 class Body(RequestBody[Items, bytes]):
-    __slots__ = ("_names", "_names_of", "_quirks")
+    __slots__ = ("_home", "_names", "_names_of", "_quirks", "_unsealed")
 
-    def __init__(self, quirks: Quirks = ANYONE) -> None:
+    def __init__(self, quirks: Quirks = ANYONE, home: str = API) -> None:
         super().__init__()
         self._quirks = quirks
+        self._home = home
+        self._unsealed = 0
         self._names_of: tuple[ToolSpec, ...] = ()
         self._names: Mapping[str, str] = NO_NAMES
 
@@ -57,22 +62,33 @@ class Body(RequestBody[Items, bytes]):
             self.changes.tell("message_added", "the user begins the conversation", "there must be an item")
         return b"".join((b'{"input":[', items.buffer or _BEGIN, tail))
 
+    def leave_seals_out(self, request: ModelRequest) -> bool:
+        """The server cannot open what is sealed in these turns: they go without it. False where they did already."""
+        if self._unsealed >= len(request.turns):
+            return False
+        self._unsealed = len(request.turns)
+        return True
+
     def _write_items(self, turns: Sequence[Turn], lead: int, thinks: bool) -> Items:
-        names = self._names
-        form = (names, lead, thinks)
-        return self._follow(turns, form, lambda: Items(names, self._quirks, thinks, self.changes, lead))
+        names, unsealed = self._names, self._unsealed
+        form = (names, lead, thinks, unsealed)
+        return self._follow(
+            turns, form, lambda: Items(names, self._quirks, thinks, self.changes, lead, self._home, unsealed)
+        )
 
     def _write_tail(self, model: str, request: ModelRequest, lead: int, encrypted: bool) -> bytes:
         options, tools, choice, names = request.options, request.tools, request.choice, self._names
         check_options(options)
-        extra = self._known(options.extra)
+        extra = self._known(options)
         if options.native_api == API:
             extra |= options.native
         rest: dict[str, Any] = {"model": model}
         leading = request.turns[:lead]
         if instructions := "\n\n".join([turn.text for turn in leading if type(turn) is SystemTurn and turn.text]):
             rest["instructions"] = instructions
-        declared = [write_tool(tool, names) for tool in tools] + _list(extra, "tools")
+        # What the service asks of itself nobody declares.
+        shown = [tool for tool in tools if not (tool.is_hosted and tool.native == NULL)]
+        declared = [write_tool(tool, names) for tool in shown] + _list(extra, "tools")
         if declared:
             rest["tools"] = declared
             if choice.mode != "auto" or choice.names:
@@ -95,9 +111,10 @@ class Body(RequestBody[Items, bytes]):
         rest.update(extra)
         return b"]," + encode(rest)[1:]
 
-    def _known(self, extra: Mapping[str, Raw]) -> dict[str, Raw]:
+    def _known(self, options: Options) -> dict[str, Raw]:
         """Without what is said on Chat Completions alone: as usual it says nothing, and a hint may go unheard."""
         fields = {}
+        extra = said_elsewhere(options.extra, options, _TAKEN, _AS_USUAL, self.changes)
         for name, value in passed_on(extra, _OWN, self.changes).items():
             if name == "prediction":
                 self.changes.tell(
@@ -111,11 +128,11 @@ class Body(RequestBody[Items, bytes]):
 _BEGIN = b'{"type":"message","role":"user","content":"(The conversation begins here.)"}'
 
 
-def body_of(request: ModelRequest, quirks: Quirks = ANYONE) -> Body:
+def body_of(request: ModelRequest, quirks: Quirks = ANYONE, home: str = API) -> Body:
     """What an earlier round of the same run wrote is not written again."""
     body = request.scratch.get(API)
     if not isinstance(body, Body):
-        body = request.scratch[API] = Body(quirks)
+        body = request.scratch[API] = Body(quirks, home)
     return body
 
 
@@ -135,7 +152,7 @@ def check_options(options: Options) -> None:
 def _leading(turns: Sequence[Turn]) -> int:
     """How many turns at the beginning are the instructions."""
     for at, turn in enumerate(turns):
-        if type(turn) is not SystemTurn or turn.role != "system" or is_ours(turn.native):
+        if type(turn) is not SystemTurn or turn.role != "system" or speaks(turn.native, API):
             return at
     return len(turns)
 
@@ -146,6 +163,13 @@ def _leading(turns: Sequence[Turn]) -> int:
 _OWN = frozenset(
     ["input", "model", "tool_choice", "parallel_tool_calls", "stream", "temperature", "top_p", "max_output_tokens"]
 )
+
+# What this API has a word for, by its own name or by that of Chat Completions.
+_TAKEN = frozenset(
+    ["include", "instructions", "logprobs", "max_completion_tokens", "max_tokens", "max_tool_calls", "metadata", "prediction",
+     "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier",
+     "store", "text", "top_logprobs", "truncation", "user", "verbosity", *_OWN]
+)  # fmt: skip
 
 # What clients of Chat Completions send although it changes nothing, and this API refuses by name.
 _AS_USUAL = {
@@ -197,7 +221,7 @@ class _Flat(Struct, frozen=True):
 
 
 def write_tool(tool: ToolSpec, names: Mapping[str, str]) -> Raw | dict[str, Any]:
-    if tool.native != NULL and tool.native_api in ("", API) and (_is_flat(tool) or is_waiting(tool)):
+    if tool.native != NULL and tool.native_api in ("", API) and (_is_flat(tool) or is_waiting(tool) or tool.is_hosted):
         return tool.native
     fields: dict[str, Any] = {"type": "function", "name": wire_name(tool.name, names)}
     if tool.description:
@@ -233,7 +257,11 @@ def write_choice(choice: ToolChoice, names: Mapping[str, str], waiting: Sequence
     if choice.mode == "none" or not choice.names:
         return choice.mode
     tools = [
-        {"type": name} if name in waiting else {"type": "function", "name": wire_name(name, names)}
+        write_hosted(name)
+        if name.startswith(OF_SERVICE)
+        else {"type": name}
+        if name in waiting
+        else {"type": "function", "name": wire_name(name, names)}
         for name in choice.names
     ]
     if choice.named:

@@ -18,6 +18,7 @@ from ronda.core.events import (
     CallDelta,
     LogprobsDelta,
     ModelFinished,
+    NativeDelta,
     Preview,
     ReasoningDelta,
     RefusalDelta,
@@ -29,11 +30,13 @@ from ronda.wire.errors import envelope_error, is_error
 from ronda.wire.json import encode
 from ronda.wire.lenient import read_leniently
 from ronda.wire.openai_chat.names import NO_NAMES
+from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.client_answer import (
     BREAK,
     Item,
     decode_kind,
     finish,
+    is_service_item,
     logprobs_json,
     read_failure,
     read_item,
@@ -161,7 +164,7 @@ class Reader(JsonStream):
             case "response.output_item.done":
                 at = self._index(event, decode_kind(event.item).id)
                 self._done[at] = event.item.copy()
-                self._show_rest(at, read_item(event.item), out)
+                self._show_done(at, self._done[at], out)
             case "response.completed" | "response.incomplete" | "response.failed":
                 self._end(event, out)
             case "error":
@@ -217,10 +220,17 @@ class Reader(JsonStream):
         shown.thought.append(text)
         out.append(ReasoningDelta(text))
 
-    def _show_rest(self, at: int, item: Item | None, out: list[Preview]) -> None:
+    def _show_done(self, at: int, raw: Raw, out: list[Preview]) -> None:
+        """A finished item. What the service did by itself, and what a text cites, is shown as it came."""
+        if (item := read_item(raw)) is not None:
+            self._show_rest(at, item, out)
+            if item.is_annotated:
+                out.append(NativeDelta(API, raw))
+        elif is_service_item(decode_kind(raw)):
+            out.append(NativeDelta(API, raw))
+
+    def _show_rest(self, at: int, item: Item, out: list[Preview]) -> None:
         """What a finished item says and was not shown: all of it from servers that send no deltas, mostly nothing."""
-        if item is None:
-            return
         shown = self._shown(at)
         if item.is_call:
             known = (shown.call, shown.id, shown.name)
@@ -252,7 +262,7 @@ class Reader(JsonStream):
         if raws:
             for at, raw in enumerate(raws):
                 if at not in self._done:
-                    self._show_rest(at, read_item(raw), out)
+                    self._show_done(at, raw.copy(), out)
             output = response.output
         else:
             items = [self._done[at] for at in sorted(self._done)]

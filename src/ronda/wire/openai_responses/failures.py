@@ -69,3 +69,16 @@ def upstream_error(failure: Failure) -> UpstreamError:
 def is_about_encryption(error: UpstreamError) -> bool:
     """A model that does not think refuses to be asked for encrypted thoughts (pydantic-ai#2865)."""
     return error.status == 400 and "encrypted content is not supported" in str(error).lower()
+
+
+def is_about_seal(error: UpstreamError) -> bool:
+    """What is sealed in the conversation does not open here. "The encrypted content gAAA… could not be verified." (codex#8145)"""
+    text = str(error).lower()
+    return error.status == 400 and (
+        error.code == "invalid_encrypted_content"
+        or ("encrypted" in text and any(words in text for words in _NOT_OPENED))
+    )
+
+
+# OpenAI's words for it, which gateways pass on without the code, and those of xAI and OpenRouter.
+_NOT_OPENED = ("could not be verified", "could not be decrypted", "invalid encrypted", "invalid_encrypted", "decrypt")

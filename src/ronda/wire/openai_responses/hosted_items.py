@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ronda.core.events import ToolProgressed
-from ronda.core.parts import ToolCall, ToolResult
+from ronda.core.parts import Image, ToolCall, ToolResult
 from ronda.wire.json import encode, read_object
 from ronda.wire.openai_responses.output_items import Output, OutputItem
 from ronda.wire.tool_records import ToolRecords
+from ronda.wire.web_calls import ronda_kind
 
 HOSTED_TYPES: Final = frozenset({"code_execution", "shell"})  # tools that the API has items for
 
@@ -21,8 +22,12 @@ class RunningCall(OutputItem):
     __slots__ = ("_call",)
 
     def __init__(self, output: Output, kind: str, call: ToolCall) -> None:
-        super().__init__(output, kind)
+        super().__init__(output, ronda_kind(kind))  # by which it is known when a client sends it back
         self._call = call
+
+    @property
+    def id(self) -> str:
+        return self._id.decode()
 
     def progress(self, progress: ToolProgressed) -> None:
         """The API has no word for it, but for commands."""
@@ -75,8 +80,8 @@ def _outputs(result: ToolResult, details: Mapping[str, Any]) -> list[dict[str, A
     if not logs and not details:
         logs = result.content
     outputs: list[dict[str, Any]] = [{"type": "logs", "logs": logs}] if logs else []
-    images = details.get("images_base64") or ()
-    return outputs + [{"type": "image", "url": f"data:image/png;base64,{image}"} for image in images]
+    images = [one.url for one in result.attachments if type(one) is Image]
+    return outputs + [{"type": "image", "url": url} for url in images]
 
 
 class ShellCall(RunningCall):
@@ -118,7 +123,7 @@ class _ShellOutput(OutputItem):
     """`shell_call_output`. It has its place when the call begins, so that it is the same whether anybody watches or not."""
 
     def __init__(self, output: Output, call_id: str, most: Any) -> None:
-        super().__init__(output, "sho")
+        super().__init__(output, ronda_kind("sho"))
         self._shown: dict[tuple[int, str], str] = {}  # by command, and the name of its stream
         self._item: dict[str, Any] = {
             "type": "shell_call_output",

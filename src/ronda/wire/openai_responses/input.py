@@ -28,6 +28,7 @@ from ronda.core.parts import (
 )
 from ronda.errors import BadRequest
 from ronda.wire.call_ids import with_ids
+from ronda.wire.custom_tools import arguments_for
 from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
 from ronda.wire.json import encode, text_of
 from ronda.wire.openai_responses import approvals
@@ -35,8 +36,9 @@ from ronda.wire.openai_responses.client_answer import BREAK, Kind
 from ronda.wire.openai_responses.client_calls import ANSWERS, WAITING, Place, arguments_of, waits
 from ronda.wire.openai_responses.content import PARTS, Part
 from ronda.wire.openai_responses.encrypted_content import Room, SealedTurn, Sealer, is_sealed, unwrap_summary
+from ronda.wire.openai_responses.told_items import ToldItems, lacks_result, own_item
 from ronda.wire.openai_responses.verbatim import message_as_it_came, native_items, without_id
-from ronda.wire.web_calls import is_ronda_id
+from ronda.wire.told_calls import ToldCall
 
 # What services other than this one did by themselves, and what was told them.
 HOSTED_ITEMS: Final = frozenset(
@@ -77,7 +79,8 @@ FIELDS: Final[dict[str, str]] = {
     **dict.fromkeys(sorted({*WAITING, *ANSWERS}), "read: a call of the client's, and its answer"),
     **dict.fromkeys(
         sorted(HOSTED_ITEMS - WAITING.keys() - ANSWERS),
-        "passed on: to an upstream of this API as it is, to others as a line of text",
+        "passed on: to an upstream of this API as it is, to others as a line of text; what was made here is read as a call "
+        "and its result",
     ),
 }
 
@@ -156,11 +159,24 @@ class Input(Struct, frozen=True):
     named: dict[int, str] = {}
 
 
-def read_items(items: Sequence[Raw], sealer: Sealer | None = None, found: Mapping[int, Raw] | None = None) -> Input:
-    """`found`: what stands in the place of items that are references."""
-    turns = _Turns(sealer)
+def untold(items: Sequence[Raw]) -> list[str]:
+    """The ids of items of tools that ran here and do not say what came of it."""
+    own = [(own_item(raw), raw) for raw in items]
+    return [id for id, raw in own if id is not None and lacks_result(raw)]
+
+
+def read_items(
+    items: Sequence[Raw],
+    sealer: Sealer | None = None,
+    known: Mapping[str, ToldCall] | None = None,
+    *,
+    continues: bool = False,
+) -> Input:
+    """`known`: what is known of calls that ran here, by their ids in the conversation. `continues`: calls that they answer may
+    be of a response before."""
+    turns = _Turns(sealer, known or {}, continues=continues)
     for at, raw in enumerate(items):
-        turns.add((found or {}).get(at, raw), f"input[{at}]")
+        turns.add(raw, f"input[{at}]")
     return Input(behind_their_calls(turns.done()), turns.ids)
 
 
@@ -189,8 +205,10 @@ def behind_their_calls(turns: Iterable[Turn]) -> list[Turn]:
 class _Turns:
     """Turns as they grow, item by item."""
 
-    def __init__(self, sealer: Sealer | None) -> None:
+    def __init__(self, sealer: Sealer | None, known: Mapping[str, ToldCall], *, continues: bool) -> None:
         self._sealer = sealer
+        self._continues = continues
+        self._items = ToldItems(known)
         self._room = Room()
         self._turns: list[Turn] = []
         self._results: list[ToolResult] = []
@@ -199,15 +217,20 @@ class _Turns:
         self._begin()
 
     def _begin(self) -> None:
+        self._told: list[ToolResult] = []  # of calls that ran here
         self._parts: list[AssistantPart] = []
         self._natives: list[Raw] = []
         self._says_more = False  # than the parts do
+        self._has_told = False  # calls that ran here
         self._has_output = False  # a message or a call: what follows is another turn
         self._calls: set[str] = set()
         self._sealed = ""
 
     def add(self, raw: Raw, path: str) -> None:
         kind: _Kind = decode_field(raw, _Kind, path)
+        if (own := own_item(raw)) is not None:
+            self._add_told(own, raw)
+            return
         match kind.type or "message":
             case "message":
                 self._message(decode_field(raw, _Item, path), raw, path)
@@ -231,8 +254,9 @@ class _Turns:
                 raise bad(f"{path}.type", f"is {type[:60]!r}; it can be {', '.join(FIELDS)}")
 
     def done(self) -> list[Turn]:
-        self._end_results()
+        self._begin_item()
         self._end_assistant()
+        self._end_results()
         return self._turns
 
     # ---- people ------------------------------------------------------------------------------------------------------
@@ -272,7 +296,7 @@ class _Turns:
         if item.content is None:
             raise bad(f"{path}.content", "is missing")
         parts = PARTS.assistant_parts(item.content, f"{path}.content")
-        self._end_results()
+        self._begin_item()
         # Two messages are two turns; but calls and what is said around them belong together until they are answered.
         if self._has_output and not self._calls:
             self._end_assistant()
@@ -282,7 +306,7 @@ class _Turns:
         self._natives.append(without_id(raw))
 
     def _reasoning(self, item: _Item, raw: Raw) -> None:
-        self._end_results()
+        self._begin_item()
         sealed = item.encrypted_content
         if sealed is not None and is_sealed(sealed):
             self._sealed = sealed  # stands behind what it is about
@@ -305,7 +329,7 @@ class _Turns:
             raise bad(f"{path}.name", "is missing")
         name = f"{item.namespace}.{item.name}" if item.namespace else item.name
         if item.type == "custom_tool_call":
-            arguments = encode({"input": item.input or ""}).decode()
+            arguments = arguments_for(item.input or "")
             self._says_more = True
         else:
             arguments = text_of(item.arguments)
@@ -319,7 +343,7 @@ class _Turns:
         self._says_more = True
 
     def _add_call(self, call: ToolCall, native: Raw, path: str) -> None:
-        self._end_results()
+        self._begin_item()
         if call.id in self._calls:
             raise bad(f"{path}.call_id", f"is {call.id[:100]!r}, which another call of this turn has already")
         self._parts.append(call)
@@ -332,7 +356,7 @@ class _Turns:
         id = answer.call_id or answer.approval_request_id or answer.id
         if not id:
             raise bad(f"{path}.call_id", "is missing")
-        if id not in self._calls and id not in self._all_calls:
+        if id not in self._calls and id not in self._all_calls and not self._continues:
             self._hosted(raw, path)  # of a call that the service ran itself
             return
         self._end_assistant()
@@ -343,13 +367,32 @@ class _Turns:
 
     def _hosted(self, raw: Raw, path: str) -> None:
         kind: Kind = decode_field(raw, Kind, path)
-        if is_ronda_id(kind.id or ""):  # what came of it stands in the message behind it
-            return
-        self._end_results()
+        self._begin_item()
         text = bytes(raw).decode("utf-8", "replace")
         self._parts.append(Text(f"[{kind.type}: {text if len(text) <= _NOTED else text[:_NOTED] + '…'}]\n\n"))
         self._says_more = True
         self._natives.append(raw.copy())
+
+    def _add_told(self, id: str, raw: Raw) -> None:
+        """A call that ran here. One beside calls of the caller's is of their turn; any other is answered before more is said."""
+        told = self._items.read(id, raw)
+        if isinstance(told, ToolResult):
+            self._told.append(told)
+        elif told is not None:
+            self._begin_item()
+            call = told.call
+            self._parts.append(call)
+            item = {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+            self._natives.append(Raw(encode(item)))
+            self._has_told = True
+            if told.result is not None:
+                self._told.append(told.result)
+
+    def _begin_item(self) -> None:
+        """Something else comes: results, and calls that ran here and have theirs, are behind it."""
+        if self._told and not self._calls:
+            self._end_assistant()
+        self._end_results()
 
     def _result(self, item: _Item, path: str) -> None:
         if not item.call_id:
@@ -361,7 +404,7 @@ class _Turns:
     def _end_assistant(self) -> None:
         parts, natives, sealed = tuple(self._parts), self._natives, self._sealed
         if parts or natives or sealed:
-            stop = "tool_calls" if self._calls else "stop"
+            stop = "tool_calls" if self._calls or self._has_told else "stop"
             native = native_items(natives) if self._says_more else None
             turn = AssistantTurn(parts, stop, native)  # type: ignore[arg-type]  # one of the two, as just seen
             whole = self._sealer.open(sealed, self._room) if sealed and self._sealer is not None else None
@@ -371,6 +414,7 @@ class _Turns:
                 turn = with_ids(whole.turn, ids)
             self._turns.append(turn)
         self._all_calls |= self._calls
+        self._results += self._told
         self._begin()
 
     def _end_results(self) -> None:

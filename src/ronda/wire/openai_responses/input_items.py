@@ -30,9 +30,9 @@ from ronda.core.parts import (
 )
 from ronda.core.run import Run
 from ronda.wire.call_ids import all_renamed, caller_ids
+from ronda.wire.custom_tools import input_of
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.client_calls import item_of
-from ronda.wire.openai_responses.output_items import input_of
 from ronda.wire.openai_responses.resource import StoredOptions
 from ronda.wire.openai_responses.tools import split_name
 

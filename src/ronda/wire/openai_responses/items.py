@@ -1,7 +1,9 @@
 """Turns → input items.
 
-A turn this API made goes back as it came, item for item. A turn of anybody else is projected: its words and calls are said
-in this API's way, its thoughts are left out, and ids are made to fit.
+A turn that this very server made, or that the caller brought, goes back as it came, item for item. Of a turn that another
+server of this API made, its words and the client's calls go, without what only that server can read: thoughts it sealed, ids,
+the items of its own tools. A turn of any other API is projected: its words and calls are said in this API's way, its thoughts
+are left out, and ids are made to fit.
 
 Four rules of the API make that more than a table. A call's id has 64 characters at most and must not come twice in a
 conversation, while other upstreams count from 0 in every turn; so calls get their ids here, and results the same ones. A
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 import mimetypes
 from collections.abc import Mapping
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
@@ -39,14 +41,15 @@ from ronda.core.parts import (
     UserTurn,
     Video,
 )
-from ronda.wire.fitting import fitting_arguments, fitting_id, media_type
+from ronda.wire.fitting import fitting_arguments, fitting_id, is_elsewhere, media_type, wordless_note
 from ronda.wire.input_files import file_note, is_listed
 from ronda.wire.json import decode_members, encode, encode_message
+from ronda.wire.native import callers, speaks
 from ronda.wire.openai_chat.names import NO_NAMES, wire_name
 from ronda.wire.openai_chat.quirks import ANYONE, Quirks
 from ronda.wire.openai_responses import API
-from ronda.wire.openai_responses.client_answer import CALLS, Kind, decode_kind, decode_raws, read_items
-from ronda.wire.openai_responses.client_calls import ANSWERS, WAITING, answer_of
+from ronda.wire.openai_responses.client_answer import CALLS, Kind, decode_kind, decode_place, decode_raws, read_items
+from ronda.wire.openai_responses.client_calls import ANSWERS, WAITING, answer_of, waits
 from ronda.wire.projection import NOBODY, Changes
 
 _ID_LENGTH = 64
@@ -56,10 +59,13 @@ class Items:
     """The items of one conversation, turn after turn. What it remembers are ids: which are taken, and whose results wait.
 
     `names`: a tool's own name → what it is called here, where they differ. `thinks`: the model takes thoughts. `lead`: so
-    many turns at the beginning are the request's instructions, and no items.
+    many turns at the beginning are the request's instructions, and no items. `home`: whose turns are this server's own
+    (`native.maker`). `unsealed`: so many turns at the beginning go without what was sealed, since the server refused it.
     """
 
-    __slots__ = ("_answers", "_changes", "_lead", "_names", "_quirks", "_taken", "_thinks", "buffer")
+    __slots__ = (
+        "_answers", "_changes", "_home", "_lead", "_names", "_quirks", "_taken", "_thinks", "_turn", "_unsealed", "buffer"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -68,67 +74,76 @@ class Items:
         thinks: bool = True,
         changes: Changes = NOBODY,
         lead: int = 0,
+        home: str = API,
+        unsealed: int = 0,
     ) -> None:
         self._lead = lead
+        self._home = home
+        self._unsealed = unsealed
+        self._turn = 0  # which one is being written
         self._names = names
         self._quirks = quirks
         self._thinks = thinks
         self._changes = changes
         self._taken: set[str] = set()
-        self._answers: dict[str, tuple[str, str]] = {}  # calls of the turn before: id → id here, type of the answer
+        # Calls of the turn before: id → id here, type of the answer; "" where the call itself was left out.
+        self._answers: dict[str, tuple[str, str]] = {}
         self.buffer = bytearray()
 
     def add(self, turn: Turn) -> None:
-        if self._lead:
-            self._lead -= 1
+        if self._turn < self._lead:
+            pass
         elif written := self.write(turn):
             buffer = self.buffer
             if buffer:
                 buffer += b","
             buffer += written
+        self._turn += 1
 
     def write(self, turn: Turn) -> bytes:
         """One turn as items, joined by commas. Empty where there is nothing to say, as in an interrupted turn."""
         match turn:
             case ToolTurn(results=results):
-                return b",".join([self._result(result) for result in results])
+                return b",".join([item for result in results if (item := self._result(result))])
             case AssistantTurn():
                 self._answers = {}
-                if not is_ours(turn.native):
+                if not speaks(turn.native, API):
                     return self._projected(turn)
-                return self._again(turn.native.payload, all(is_object(call.as_written) for call in turn.calls))
+                again = self._again(turn.native, all(is_object(call.as_written) for call in turn.calls))
+                return again or self._wordless(turn)
             case UserTurn():
-                if is_ours(turn.native):
+                if speaks(turn.native, API):
                     return _inside(turn.native.payload)
                 return encode_message({"type": "message", "role": "user", "content": self._content(turn)})
             case SystemTurn():
-                if is_ours(turn.native):
+                if speaks(turn.native, API):
                     return _inside(turn.native.payload)
                 return encode_message({"type": "message", "role": turn.role, "content": turn.text})
 
-    def _again(self, payload: Raw, is_readable: bool) -> bytes:
-        """The API's own items of a turn, as they came; but for arguments that are not readable as an object."""
-        raws = decode_raws(payload)
+    def _again(self, native: Native, is_readable: bool) -> bytes:
+        """A turn's own items as they came, but for what would be refused."""
+        is_foreign = native.api not in (self._home, callers(API))
+        raws = decode_raws(native.payload)
         kinds = [decode_kind(raw) for raw in raws]
         changed = False
         while kinds and kinds[-1].type == "reasoning":  # a turn cut short while it thought
             kinds.pop()
             changed = True
-        lost = any(self._is_refused(kind) for kind in kinds)
-        if changed or lost:
-            self._changes.tell(
-                "reasoning_dropped", "the model's thoughts are left out", _UNWANTED if lost else _CUT_SHORT
-            )
+        refused = [self._is_refused(raw, kind, is_foreign) for raw, kind in zip(raws, kinds, strict=False)]
+        lost = is_foreign or any(refused)  # what stands behind an item that is left out would ask for it by its id
+        self._tell_refused(kinds, refused, changed, is_foreign)
         texts: list[bytes] = []
-        for raw, kind in zip(raws, kinds, strict=False):
-            if self._is_refused(kind):
+        for raw, kind, is_refused in zip(raws, kinds, refused, strict=False):
+            if is_refused:
                 changed = True
+                if kind.type in WAITING and (waiting := kind.call_id or kind.id):
+                    self._answers[waiting] = (waiting, "")
                 continue
             item = bytes(raw)
             if lost and kind.type == "message":
                 parts, _ = read_items([raw], NO_NAMES)
                 item, changed = _message([part for part in parts if type(part) is Text or type(part) is Refusal]), True
-            elif lost and kind.type in CALLS:
+            elif lost and kind.call_id is not None and kind.type in _NAMELESS:
                 members = decode_members(raw)
                 members.pop("id", None)
                 item, raw, changed = encode(members), Raw(encode(members)), True
@@ -145,12 +160,26 @@ class Items:
                 if id != kind.call_id:  # too long for the API that made it (Codex), or given to two calls
                     item, changed = encode({**decode_members(raw), "call_id": id}), True
             texts.append(item)
-        return b",".join(texts) if changed else _inside(payload)
+        return b",".join(texts) if changed else _inside(native.payload)
 
-    def _is_refused(self, kind: Kind) -> bool:
+    def _is_refused(self, raw: Raw, kind: Kind, is_foreign: bool) -> bool:
+        if is_foreign:
+            return kind.type not in _ANYWHERE or (kind.type in WAITING and not waits(decode_place(raw)))
+        if kind.encrypted_content and self._turn < self._unsealed:
+            return True
         return kind.type == "reasoning" and (
             not self._thinks or (self._quirks.looks_up_thoughts and not kind.encrypted_content)
         )
+
+    def _tell_refused(self, kinds: list[Kind], refused: list[bool], cut: bool, is_foreign: bool) -> None:
+        types = {kind.type for kind, is_refused in zip(kinds, refused, strict=True) if is_refused}
+        if not is_foreign and self._turn < self._unsealed and any(kind.encrypted_content for kind in kinds):
+            self._changes.tell("seal_refused", "what the model's server had encrypted is left out", SEAL_REFUSED)
+        if cut or "reasoning" in types:
+            why = _FOREIGN if is_foreign else _UNWANTED if "reasoning" in types else _CUT_SHORT
+            self._changes.tell("reasoning_dropped", "the model's thoughts are left out", why)
+        for name in sorted(types - {"reasoning"}):
+            self._changes.tell("members_dropped", f"'{name}' is left out", _FOREIGN if is_foreign else _UNWANTED)
 
     def _projected(self, turn: AssistantTurn) -> bytes:
         if any(type(part) is Reasoning for part in turn.parts):
@@ -171,7 +200,11 @@ class Items:
                     pass  # left out
         if words:
             texts.append(_message(words))
-        return b",".join(texts)
+        return b",".join(texts) or self._wordless(turn)
+
+    def _wordless(self, turn: AssistantTurn) -> bytes:
+        note = wordless_note(turn, self._changes)
+        return _message([Text(note)]) if note else b""
 
     def _call(self, call: ToolCall) -> bytes:
         name = wire_name(call.name, self._names)
@@ -196,9 +229,11 @@ class Items:
         return fitting
 
     def _result(self, result: ToolResult) -> bytes:
-        if is_ours(result.native):
-            return _inside(result.native.payload)
         id, answer = self._answers.get(result.call_id, (result.call_id, "function_call_output"))
+        if not answer:
+            return b""
+        if speaks(result.native, API):
+            return _inside(result.native.payload)
         if answer in ANSWERS:
             return encode_message(answer_of(answer, id, result))
         output: str | list[dict[str, Any]] = result.content
@@ -235,6 +270,8 @@ class Items:
         return {"type": "input_image", "image_url": url, "detail": detail if detail in _DETAILS else "auto"}
 
     def _file(self, data: str | None, name: str | None, id: str | None) -> dict[str, Any]:
+        if data is None and id is not None and is_elsewhere(id, "openai"):
+            return self._note("a file of another provider")
         if data is None:
             return {"type": "input_file", "file_id": id} if id is not None else self._note("an empty file")
         if data.startswith(("http://", "https://")):
@@ -257,6 +294,15 @@ class Items:
 
 
 _DETAILS: Final = frozenset({"low", "high", "auto", "original"})
+# Of another server's turn: its words, and calls that the client answers. Only that server knows what it did, or may do, itself.
+_ANYWHERE: Final = frozenset({"message", *CALLS, *WAITING}) - {"mcp_approval_request"}
+_NAMELESS: Final = _ANYWHERE - {
+    "message",
+    "local_shell_call",
+    "computer_call",
+}  # those two are refused without their ids
+_FOREIGN: Final = "another server made it, or another account's key"
+SEAL_REFUSED: Final = "the server that was asked could not open it; another one, or another account's key, had made it"
 _UNWANTED: Final = "this model takes none, or they were not given in the form that can be sent back"
 _CUT_SHORT: Final = "nothing follows them, which is refused"
 _NAMES: Final = "names have letters, digits, '_' and '-' here, 64 at most"
@@ -265,10 +311,6 @@ _IDS: Final = "ids have 64 characters at most here, and none may come twice in a
 
 def _ending(media: str) -> str:
     return mimetypes.guess_extension(media) or "" if media else ""
-
-
-def is_ours(native: Native | None) -> TypeGuard[Native]:
-    return native is not None and native.api == API
 
 
 def _inside(payload: Raw) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -11,13 +11,13 @@ from ronda.core.events import RunStarted
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.plan import Origin, ToolSpec
 from ronda.wire.approvals import Approval
-from ronda.wire.json import encode, in_one_line
+from ronda.wire.json import encode, in_one_line, present
 from ronda.wire.mcp_servers import ERRORS
 from ronda.wire.openai_responses.hosted_items import RunningCall
 from ronda.wire.openai_responses.output_items import Output, OutputItem
+from ronda.wire.told_calls import OWN_LABEL
 from ronda.wire.tool_records import ToolRecords
-
-OWN_LABEL: Final = "ronda"  # of tools that are no MCP server's
+from ronda.wire.web_calls import ronda_kind
 
 
 def labels(servers: Iterable[msgspec.Raw]) -> list[str]:
@@ -33,20 +33,20 @@ class ServerListing(OutputItem):
     """What a server has, as far as the request wants it."""
 
     def __init__(self, output: Output, label: str, specs: Iterable[ToolSpec], error: str | None) -> None:
-        super().__init__(output, "mcpl")
+        super().__init__(output, ronda_kind("mcpl"))
         head: dict[str, Any] = {"type": "mcp_list_tools", "id": self._id.decode(), "server_label": label}
         tools = [
             _tool_entry(spec, spec.origin) for spec in specs if spec.origin is not None and spec.origin.server == label
         ]
-        self._announce(encode({**head, "tools": [], "error": None}))
+        # What is empty is left out: the schema of Vercel's AI SDK takes no null for either member.
+        self._announce(encode({**head, "tools": []}))
         self._tell(b"mcp_list_tools.in_progress")
         self._tell(b"mcp_list_tools.failed" if error else b"mcp_list_tools.completed")
-        self._finish(in_one_line(encode({**head, "tools": tools, "error": error})))
+        self._finish(in_one_line(encode({**head, "tools": tools, **present(error=error or None)})))
 
 
 def _tool_entry(spec: ToolSpec, origin: Origin) -> dict[str, Any]:
-    about = {"name": origin.tool, "description": spec.description or None, "annotations": None}
-    return {**about, "input_schema": spec.parameters}
+    return present(name=origin.tool, description=spec.description or None, input_schema=spec.parameters)
 
 
 def write_request(approval: Approval) -> bytes:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
 from ronda.wire.citations import Source, cite, url_citation
+from ronda.wire.custom_tools import input_of
 from ronda.wire.failures import Failure
-from ronda.wire.json import decode_or, encode
+from ronda.wire.json import encode
 from ronda.wire.openai_responses.client_calls import item_of
 from ronda.wire.partial_json import PartialJson
 
@@ -133,6 +134,9 @@ class OutputItem:
             self._frames.put(b"response." + event, self._place + more)
 
 
+_PLACES: Final = ("start_index", "end_index", "index")  # members of annotations that count characters
+
+
 class FileCitation(Struct, frozen=True):
     container_id: str
     file_id: str
@@ -157,11 +161,12 @@ class FileCitation(Struct, frozen=True):
 class Message(OutputItem):
     """Text and refusals, each stretch of them a content part."""
 
-    __slots__ = ("_kind", "_logprobs", "_part_place", "_parts", "_pieces", "_sources")
+    __slots__ = ("_annotations", "_kind", "_logprobs", "_part_place", "_parts", "_pieces", "_sources")
 
     def __init__(self, output: Output, sources: Sequence[Source] = ()) -> None:
         super().__init__(output, "msg")
         self._sources = sources  # that the text may speak of
+        self._annotations: list[bytes] = []  # an upstream's
         self._parts: list[bytes] = []
         self._kind = b""  # of the part that is open
         self._pieces: list[str] = []
@@ -195,6 +200,13 @@ class Message(OutputItem):
         if not self._logprobs and self._kind == b"output_text":
             self._logprobs += logprobs
 
+    def annotate(self, annotation: dict[str, Any], behind: int) -> None:
+        """What an upstream's text cites: the last so many characters, in which it counts its places from 0."""
+        first = sum(map(len, self._pieces)) - behind
+        if self._kind == b"output_text" and first >= 0:
+            places = {name: annotation[name] + first for name in _PLACES if type(annotation.get(name)) is int}
+            self._annotations.append(encode({**annotation, **places}))
+
     def close(self, status: bytes, phase: str | None, files: Sequence[FileCitation] = ()) -> None:
         """`files` are cited by its last text."""
         self._end_part(files)
@@ -215,7 +227,9 @@ class Message(OutputItem):
         if self._sources and self._kind == b"output_text":
             cited = [encode({"type": "url_citation", **url_citation(one)}) for one in cite(text, self._sources)]
         if self._kind == b"output_text":
+            cited += self._annotations
             cited += [file.annotation(text) for file in files]
+            self._annotations = []
         part = self._part(text, logprobs, b",".join(cited))
         if self._frames.writing:
             for place, annotation in enumerate(cited):
@@ -299,15 +313,6 @@ _FUNCTION = _Form(
 _CUSTOM = _Form(b"custom_tool_call", b"input", b"response.custom_tool_call_input.delta", b"custom_tool_call_input.done")
 
 
-class _Input(Struct, frozen=True, forbid_unknown_fields=True):
-    input: str
-
-
-def input_of(arguments: str) -> str:
-    """The text that a custom tool is called with. A model that did not write it as it was declared meant what it wrote."""
-    return decode_or(_Input(arguments), _Input, arguments).input
-
-
 class ItemCall(OutputItem):
     """A call that its client knows by an item of its own. What is in it is shown when it is whole."""
 
@@ -334,6 +339,21 @@ class ItemCall(OutputItem):
         if self._frames.writing:
             self._announce(encode({**content, "status": "in_progress"}))
         self._finish(encode({**content, "status": status.decode()}), is_kept=is_kept)
+
+
+class ApprovalCall(ItemCall):
+    """What an upstream's service asks about a call that it would make: it has the id that its answer names, and no status."""
+
+    __slots__ = ()
+
+    def __init__(self, output: Output, call_id: str, tool: str) -> None:
+        super().__init__(output, call_id, tool)
+        self._id = call_id.encode()
+
+    def _end(self, status: bytes, arguments: str, *, is_kept: bool = True) -> None:
+        item = encode(item_of(self._tool, self._call_id, arguments))
+        self._announce(item)
+        self._finish(item, is_kept=is_kept)
 
 
 class Call(OutputItem):

@@ -217,12 +217,13 @@ def _outcome(run: Run, end: RunFinished | None) -> Outcome:
             return "incomplete", {"reason": "content_filter"}, None
         case "limit" if end.limit == "max_seconds":
             return "incomplete", {"reason": "max_seconds"}, None
-        case "cancelled":
+        case "cancelled" if end.code is None:
             return "cancelled", None, None
-        case "failed" | "interrupted":
+        case "failed" | "interrupted" | "cancelled":
             failure = failure_at(end, run.failure)
             assert failure is not None
-            return "failed", None, {"type": failure.type, "code": code_of(failure), "message": failure.message}
+            error = {"type": failure.type, "code": code_of(failure), "message": failure.message}
+            return "cancelled" if end.reason == "cancelled" else "failed", None, error
         case "stop" | "tool_calls" | "limit":
             return "completed", None, None
 

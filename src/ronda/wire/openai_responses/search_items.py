@@ -9,14 +9,14 @@ from ronda.wire.json import encode
 from ronda.wire.openai_responses.hosted_items import RunningCall
 from ronda.wire.openai_responses.output_items import Output
 from ronda.wire.tool_records import ToolRecords
-from ronda.wire.web_calls import WebCall, read_outcome, ronda_kind
+from ronda.wire.web_calls import WebCall, read_outcome
 
 
 class SearchItem(RunningCall):
     """`shows_sources`: the request wants to know where was looked."""
 
     def __init__(self, output: Output, call: ToolCall, begun: WebCall, *, shows_sources: bool) -> None:
-        super().__init__(output, ronda_kind("ws"), call)
+        super().__init__(output, "ws", call)
         self._begun = begun
         self._shows_sources = shows_sources
         if self._frames.writing:

@@ -39,17 +39,31 @@ from ronda.wire.containers import container_id
 from ronda.wire.endings import extensions
 from ronda.wire.failures import RUN_GOES_ON, Failure
 from ronda.wire.json import encode
+from ronda.wire.openai_responses import API
+from ronda.wire.openai_responses.client_answer import BREAK, Item, read_item
+from ronda.wire.openai_responses.client_calls import APPROVAL
 from ronda.wire.openai_responses.encrypted_content import Sealer
 from ronda.wire.openai_responses.hosted_items import HOSTED_TYPES, RunningCall, begin_hosted
 from ronda.wire.openai_responses.logprobs import read_logprobs
-from ronda.wire.openai_responses.mcp_items import OWN_LABEL, McpCall, ServerListing, errors_of, labels, write_request
-from ronda.wire.openai_responses.output_items import Call, FileCitation, Frames, ItemCall, Message, Output, Thoughts
+from ronda.wire.openai_responses.mcp_items import McpCall, ServerListing, errors_of, labels, write_request
+from ronda.wire.openai_responses.output_items import (
+    ApprovalCall,
+    Call,
+    FileCitation,
+    Frames,
+    ItemCall,
+    Message,
+    Output,
+    Thoughts,
+)
 from ronda.wire.openai_responses.resource import Resource, StoredOptions, event_of_end, response_id
 from ronda.wire.openai_responses.search_items import SearchItem
+from ronda.wire.openai_responses.service_items import ServiceItem, annotate, native_items
 from ronda.wire.openai_responses.tool_search_items import ToolSearchOutput
 from ronda.wire.openai_responses.tools import split_name
 from ronda.wire.preview import ArgumentPatches
 from ronda.wire.showing import Showing
+from ronda.wire.told_calls import OWN_LABEL, ToldCall
 from ronda.wire.tool_search import searches_tools
 from ronda.wire.web_calls import read_call
 
@@ -115,6 +129,8 @@ class ResponseAnswer:
         self._thoughts: Thoughts | None = None
         self._calls: dict[int, Call | ItemCall] = {}  # of the turn under way, by their place in it
         self._running: dict[str, RunningCall] = {}  # of tools that run here, by their ids
+        self.told: dict[str, ToldCall] = {}  # calls that have ended, by the ids of their items
+        self._service_items = 0  # of the turn under way that were shown as they came
         self._end: RunFinished | None = None
         # The tools of MCP servers that the request named.
         self._origins = {spec.name: spec.origin for spec in run.plan.tools if spec.origin} if options.servers else {}
@@ -248,7 +264,12 @@ class ResponseAnswer:
             case ToolProgressed(call_id=id):
                 if self.frames.writing and (running := self._running.get(id)) is not None:
                     running.progress(update)
-            case updates.TurnBegan() | NativeDelta() | updates.Withdrawn():
+            case NativeDelta(api=api, payload=payload):
+                if api == API:
+                    self._show_native(payload, read_item(payload))
+            case updates.TurnBegan():
+                self._service_items = 0
+            case updates.Withdrawn():
                 pass
             case _:
                 assert_never(update)
@@ -259,6 +280,43 @@ class ResponseAnswer:
                 self._write(piece)
             elif self._message is not None:  # in no event of their own, since the text they are of is out
                 self._message.logprobs_if_none(read_logprobs(piece.logprobs))
+
+    def _show_native(self, raw: Raw, item: Item | None) -> None:
+        """What an upstream of this API did by itself, or what the text cites that was just shown."""
+        self._service_items += 1
+        if item is None:
+            self._close(b"completed", "commentary")
+            ServiceItem(self._output, raw)
+        elif self._message is not None:
+            annotate(self._message, item)
+
+    def _show_turn(self, closed: updates.TurnClosed) -> None:
+        """What no preview has shown of a turn. Nothing has, of one that came whole; then it is shown item by item, so that
+        each stands where the upstream had it."""
+        items = native_items(closed.turn)
+        if not items or self._service_items:
+            self._show(closed.unseen)
+            return
+        is_whole = self._message is None and self._thoughts is None
+        if not is_whole:
+            self._show(closed.unseen)
+        thought = False
+        for raw, item in items:
+            if is_whole and item is not None and not self._showing.holds_text:
+                if item.type == "reasoning" and (thoughts := BREAK.join(item.thoughts())):
+                    self._think(BREAK + thoughts if thought else thoughts)
+                    thought = True
+                elif item.type == "message":
+                    self._say_item(item)
+            if item is None or item.is_annotated:
+                self._show_native(raw, item)
+
+    def _say_item(self, item: Item) -> None:
+        for part in item.content or ():
+            if part.type == "refusal":
+                self._open_message().refusal(part.refusal or "")
+            elif part.text:
+                self._say(part.text)
 
     # Each of these closes what was open of another kind: items follow one another, as clients expect.
 
@@ -321,11 +379,13 @@ class ResponseAnswer:
             running = self._running.get(call.id) or self._begin_call(call)
             assert running is not None
             running.end(result, tools)
+            self.told[running.id] = ToldCall(call, result)
             del self._running[call.id]
         if call.name not in self._origins and self.frames.writing:
             self._tell(PROGRESS, tools.progress(call.id, result))
         if (other := self._running.pop(call.id, None)) is not None:
             other.end(result, tools)
+            self.told[other.id] = ToldCall(call, result)
 
     def _open_message(self) -> Message:
         if self._message is None:
@@ -343,8 +403,9 @@ class ResponseAnswer:
         id = self._showing.shown_id(id)
         self._close_thoughts()
         self._close_message(b"completed", "commentary")
-        if name in self._options.waiting:
-            waiting = ItemCall(self._output, id, name)
+        spec = self._run.tools.get(name)
+        if name in self._options.waiting or (spec is not None and spec.is_hosted):
+            waiting = (ApprovalCall if name == APPROVAL else ItemCall)(self._output, id, name)
             waiting.add(arguments)
             return waiting
         is_custom = name in self._options.customs
@@ -357,7 +418,7 @@ class ResponseAnswer:
     def _close_turn(self, closed: updates.TurnClosed) -> None:
         turn = closed.turn
         calls = turn.calls
-        self._show(closed.unseen)
+        self._show_turn(closed)
         is_whole = turn.stop in ("stop", "tool_calls")
         self._close(b"completed" if is_whole or calls else b"incomplete", "commentary" if calls else "final_answer")
         for piece in closed.pieces:

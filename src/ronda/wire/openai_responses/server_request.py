@@ -25,6 +25,7 @@ from ronda.wire.fields import (
     bad,
     decode_field,
     field,
+    misspelt,
     read_background,
     read_bounded,
     read_disconnect,
@@ -36,7 +37,7 @@ from ronda.wire.formats import JsonSchema
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.approvals import read_decisions
 from ronda.wire.openai_responses.encrypted_content import Sealer
-from ronda.wire.openai_responses.input import Input, read_items, references, split_input
+from ronda.wire.openai_responses.input import Input, read_items, references, split_input, untold
 from ronda.wire.openai_responses.resource import StoredOptions
 from ronda.wire.openai_responses.tools import forced_type, needs_of, read_choice, read_tools
 from ronda.wire.supplies import OUTPUTS_FATE, read_outputs
@@ -55,7 +56,7 @@ FIELDS: Final[dict[str, str]] = {
     "stream": "read",
     "stream_options": "read: include_obfuscation; usage always comes",
     "include": "read: reasoning.encrypted_content, message.output_text.logprobs, web_search_call.action.sources and "
-    "code_interpreter_call.outputs; the rest is of tools this server lacks",
+    "code_interpreter_call.outputs; what is of hosted tools goes to an upstream of this API that runs some",
     "tools": "read",
     "tool_choice": "read",
     "parallel_tool_calls": "read",
@@ -132,9 +133,13 @@ class ResponseRequest(DoorRequest, frozen=True, kw_only=True):
     answer: StoredOptions
     instructions: str | None = None
     previous: str | None = None
-    items: tuple[Raw, ...] = ()  # where some of them only name others: turns are to be read when those are found
+    # Where some only name others, or leave out what came of a call that ran here: turns are read when that is found.
+    items: tuple[Raw, ...] = ()
     named: tuple[tuple[int, str], ...] = ()
     generates: bool = True  # else it only prepares what others go on from
+    service_fields: dict[str, Raw] = msgspec.field(
+        default_factory=dict
+    )  # what is said of hosted tools beside them, for a service that runs some
 
 
 def read_request(body: bytes, sealer: Sealer | None = None) -> ResponseRequest:
@@ -177,11 +182,14 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         code_outputs="code_interpreter_call.outputs" in include,
         hosted=tools.hosted,
         forced=forced_type(choice),
+        warnings=misspelt(fields, FIELDS),
     )
     generates: bool = field(fields, "generate", bool, True)
     if answer_options.background and not generates:
         raise BadRequest("'generate' is false: there is nothing to do in the background", param="generate")
-    read_input = _read_input(fields, sealer, may_be_empty=previous is not None or not generates)
+    read_input = _read_input(
+        fields, sealer, may_be_empty=previous is not None or not generates, continues=previous is not None
+    )
     return ResponseRequest(
         model=field(fields, "model", str, "default"),
         turns=tuple(read_input.turns),
@@ -208,10 +216,17 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         instructions=field(fields, "instructions", str, None),
         previous=previous,
         generates=generates,
+        service_fields=_service_fields(fields, include),
     )
 
 
-def _read_input(fields: Mapping[str, Raw], sealer: Sealer | None, may_be_empty: bool) -> Input:
+def _service_fields(fields: Mapping[str, Raw], include: list[str]) -> dict[str, Raw]:
+    wanted = [name for name in include if name.partition(".")[0].endswith(("_call", "_call_output"))]
+    members = {"include": Raw(msgspec.json.encode(wanted))} if wanted else {}
+    return {**members, "max_tool_calls": fields["max_tool_calls"].copy()} if "max_tool_calls" in fields else members
+
+
+def _read_input(fields: Mapping[str, Raw], sealer: Sealer | None, *, may_be_empty: bool, continues: bool) -> Input:
     raw = fields.get("input")
     if may_be_empty and (raw is None or bytes(raw) == b"[]"):
         return Input()
@@ -221,9 +236,9 @@ def _read_input(fields: Mapping[str, Raw], sealer: Sealer | None, may_be_empty: 
     if isinstance(items, str):
         return Input([user(items)])
     named = references(items)
-    if named:
+    if named or untold(items):
         return Input(items=tuple([item.copy() for item in items]), named=named)
-    return read_items(items, sealer)
+    return read_items(items, sealer, continues=continues)
 
 
 def _read_include(fields: Mapping[str, Raw]) -> list[str]:

@@ -12,11 +12,12 @@ from ronda.wire.openai_responses.hosted_items import RunningCall
 from ronda.wire.openai_responses.output_items import Output, OutputItem
 from ronda.wire.tool_records import ToolRecords
 from ronda.wire.tool_search import found_in
+from ronda.wire.web_calls import ronda_kind
 
 
 class _SearchCall(OutputItem):
     def __init__(self, output: Output, call: ToolCall) -> None:
-        super().__init__(output, "tsc")
+        super().__init__(output, ronda_kind("tsc"))
         item = {"type": "tool_search_call", "id": self._id.decode(), **_OURS, "arguments": read_object(call.arguments)}
         self._announce(encode({**item, "status": "in_progress"}))
         self._finish(encode({**item, "status": "completed"}))

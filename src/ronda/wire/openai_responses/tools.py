@@ -18,7 +18,8 @@ from ronda.core.parts import NULL
 from ronda.core.plan import ToolChoice, ToolSpec
 from ronda.errors import BadRequest
 from ronda.wire.capabilities import HOSTED as CAPABILITIES
-from ronda.wire.capabilities import Need, hosted_by, with_search_options
+from ronda.wire.capabilities import OF_SERVICE, Need, hosted_by, with_search_options
+from ronda.wire.custom_tools import Format, custom_spec
 from ronda.wire.fields import MAX_TOOLS, bad, check_count, decode_field
 from ronda.wire.functions import (
     FunctionTool,
@@ -51,17 +52,10 @@ HOSTED: Final = (
     "tool_search",
     "programmatic_tool_calling",
 )
+CODE_TOOLS: Final = ("code_interpreter", "shell")  # those that say where they run
 # Hosted tools that agents (Codex) offer in every request beside their own, whoever serves it: a model may use them, and does
 # without where they are not. Alone, or chosen, they are what the request is about, and refused like the others.
 OFFERED: Final = frozenset({"web_search", "tool_search", "image_generation"})
-
-
-class _Format(Struct, frozen=True):
-    """What the text for a custom tool must be like."""
-
-    type: str = "text"
-    syntax: str | None = None
-    definition: str = ""
 
 
 class _Filter(Struct, frozen=True):
@@ -92,7 +86,7 @@ class _Mcp(Struct, frozen=True):
 
 class _Tool(FunctionTool, frozen=True):
     tools: list[Raw] | None = None  # of a namespace
-    format: _Format | None = None  # of a custom tool
+    format: Format | None = None  # of a custom tool
 
 
 class DeclaredTools(Struct, frozen=True):
@@ -120,8 +114,8 @@ def read_tools(raws: Sequence[Raw]) -> DeclaredTools:
     def take(spec: ToolSpec | Need, path: str, raw: Raw = NULL) -> None:
         nonlocal container
         if isinstance(spec, Need):
-            needs.append(spec)
-            if spec.name in ("code_interpreter", "shell"):
+            needs.append(replace(spec, native=raw.copy()))
+            if spec.name in CODE_TOOLS:
                 container |= read_place(raw, path)
             hosted.append(raw.copy())
             return
@@ -141,7 +135,7 @@ def read_tools(raws: Sequence[Raw]) -> DeclaredTools:
                 within = f"{path}.tools[{inner}]"
                 take(_function(decode_field(one, _Tool, within), one, within, name), within, one)
         elif declared.type == "custom":
-            take(_custom(declared, path), path)
+            take(custom_spec(declared.name, declared.description, declared.format, path), path)
             customs.append(declared.name or "")
         elif declared.type in client_calls.OFFERED and client_calls.waits(decode_field(raw, client_calls.Place, path)):
             take(_waiting(declared.type, raw), path)
@@ -150,8 +144,10 @@ def read_tools(raws: Sequence[Raw]) -> DeclaredTools:
             if server.label in servers:
                 raise bad(f"{path}.server_label", f"names '{server.label}' a second time")
             servers[server.label] = echo
-            called = _OF_SERVICE + "mcp"
-            needs.append(Need("mcp", f"{path}.type", CAPABILITIES["mcp"], called=called, server=server))
+            called = OF_SERVICE + "mcp"
+            needs.append(
+                Need("mcp", f"{path}.type", CAPABILITIES["mcp"], called=called, server=server, native=raw.copy())
+            )
         else:
             take(_function(declared, raw, path, ""), path, raw)
     if sum(need.name.startswith(_SEARCH) for need in needs) > 1:
@@ -221,26 +217,6 @@ def _waiting(type: str, raw: Raw) -> ToolSpec:
     return ToolSpec(type, offered.description, parameters, kind="caller", native=raw.copy(), native_api=API)
 
 
-def _custom(tool: _Tool, path: str) -> ToolSpec:
-    """What the model writes for it is text, which as a function's it has in `input`: no other upstream has such tools, and
-    the loop looks into arguments."""
-    instructions = "What the tool is given, as it is."
-    if tool.format is not None and tool.format.type == "grammar":
-        instructions += f" It must follow this grammar ({tool.format.syntax or 'lark'}):\n{tool.format.definition}"
-    schema = {
-        "type": "object",
-        "properties": {"input": {"type": "string", "description": instructions}},
-        "required": ["input"],
-        "additionalProperties": False,
-    }
-    return ToolSpec(
-        name=must_be_name(tool.name, f"{path}.name"),
-        description=tool.description or "",
-        parameters=Raw(msgspec.json.encode(schema)),
-        kind="caller",
-    )
-
-
 def _function(tool: _Tool, raw: Raw, path: str, namespace: str) -> ToolSpec | Need:
     if tool.type == "function":
         return spec_of(tool, path, NULL if namespace or is_known(raw) else raw.copy(), API, namespace)
@@ -251,7 +227,7 @@ def _function(tool: _Tool, raw: Raw, path: str, namespace: str) -> ToolSpec | Ne
 
 def _need(type: str | None, path: str, *, is_optional: bool = False) -> Need | None:
     hosted = hosted_by(type) if type in HOSTED else None
-    return None if hosted is None or type is None else Need(type, path, hosted, is_optional, called=_OF_SERVICE + type)
+    return None if hosted is None or type is None else Need(type, path, hosted, is_optional, called=OF_SERVICE + type)
 
 
 _SEARCH: Final = "web_search"
@@ -274,12 +250,9 @@ def _search(need: Need, raw: Raw, path: str) -> Need:
 # ---- tool_choice ------------------------------------------------------------------------------------------------------
 
 
-_OF_SERVICE: Final = "hosted:"  # before the type of a tool that is chosen: no function has such a name
-
-
 def needs_of(choice: ToolChoice) -> list[Need]:
     """What a choice names that is no tool of the caller's."""
-    types = [name.removeprefix(_OF_SERVICE).partition("/")[0] for name in choice.names if _OF_SERVICE in name]
+    types = [name.removeprefix(OF_SERVICE).partition("/")[0] for name in choice.names if OF_SERVICE in name]
     found = [_need(type, "tool_choice") for type in types]
     return [need for need in found if need is not None]
 
@@ -287,8 +260,8 @@ def needs_of(choice: ToolChoice) -> list[Need]:
 def forced_type(choice: ToolChoice) -> str:
     """Of the one tool of the service's own that must be called; "" where none must."""
     [*names] = choice.names
-    is_one = choice.named and len(names) == 1 and names[0].startswith(_OF_SERVICE)
-    type = names[0].removeprefix(_OF_SERVICE) if is_one else ""
+    is_one = choice.named and len(names) == 1 and names[0].startswith(OF_SERVICE)
+    type = names[0].removeprefix(OF_SERVICE) if is_one else ""
     return type if type in HOSTED and type != "mcp" else ""  # a server's is told with its label
 
 
@@ -317,12 +290,19 @@ def _chosen_name(tool: NamedTool, waiting_tools: Collection[str] = ()) -> str:
     ):
         return tool.type
     if tool.type == "mcp" and tool.server_label:
-        return "/".join([_OF_SERVICE + "mcp", tool.server_label, *([tool.name] if tool.name else [])])
+        return "/".join([OF_SERVICE + "mcp", tool.server_label, *([tool.name] if tool.name else [])])
     if tool.type is not None and tool.type in HOSTED:
-        return _OF_SERVICE + tool.type
+        return OF_SERVICE + tool.type
     if not named.name:
         raise BadRequest("'tool_choice' names no function", param="tool_choice")
     return f"{named.namespace}.{named.name}" if named.namespace else named.name
+
+
+def write_hosted(name: str) -> dict[str, Any]:
+    """A choice of a tool of the service's own, as a request says it."""
+    type, _, rest = name.removeprefix(OF_SERVICE).partition("/")
+    label, _, tool = rest.partition("/")
+    return present(type=type, server_label=label or None, name=tool or None)
 
 
 # ---- the echo ---------------------------------------------------------------------------------------------------------
@@ -337,7 +317,7 @@ def echo_tools(
     fields: list[dict[str, Any] | Raw] = [*servers]
     spaces: dict[str, list[dict[str, Any]]] = {}
     for tool in tools:
-        if tool.kind not in _OF_THE_REQUEST:
+        if tool.kind not in _OF_THE_REQUEST or tool.is_hosted:
             continue
         if client_calls.is_waiting(tool):
             fields.append(msgspec.json.decode(tool.native))
@@ -374,7 +354,11 @@ def echo_choice(choice: ToolChoice, customs: Sequence[str] = (), own: Sequence[s
     if choice.mode == "none" or not choice.names:
         return choice.mode
     tools = [
-        {"type": name} if name in own else {"type": "custom" if name in customs else "function", "name": name}
+        write_hosted(name)
+        if name.startswith(OF_SERVICE)
+        else {"type": name}
+        if name in own
+        else {"type": "custom" if name in customs else "function", "name": name}
         for name in choice.names
     ]
     return tools[0] if choice.named else {"type": "allowed_tools", "mode": choice.mode, "tools": tools}

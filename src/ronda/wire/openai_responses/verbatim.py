@@ -9,6 +9,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL, Native
 from ronda.wire.json import decode_members, encode
+from ronda.wire.native import callers
 from ronda.wire.openai_responses import API
 
 
@@ -38,7 +39,7 @@ _decode_known = msgspec.json.Decoder(_KnownMessage).decode
 
 
 def native_items(items: Sequence[Raw]) -> Native:
-    return Native(API, Raw(b"[" + b",".join(map(bytes, items)) + b"]"))
+    return Native(callers(API), Raw(b"[" + b",".join(map(bytes, items)) + b"]"))
 
 
 def message_as_it_came(raw: Raw) -> Native | None:
