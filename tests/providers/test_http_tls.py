@@ -24,7 +24,7 @@ from tests.timeouts import TIMEOUT, soon
 from ronda.core.limits import Timeouts
 from ronda.errors import UpstreamBroken, UpstreamUnreachable
 from ronda.providers.http import Http
-from ronda.providers.http.pool import tls_context
+from ronda.providers.http.transport import tls_context
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from tests.interaction.upstreams import Act, Upstream, answers, refuses, streams
 
 from ronda.agent import Agent, invoke_agent_async
 from ronda.core.events import ModelFinished, Preview, TextDelta
-from ronda.core.parts import AssistantTurn, Text, Usage, user
-from ronda.core.plan import AUTO, NO_OPTIONS
+from ronda.core.parts import AssistantTurn, Text, ToolCall, ToolResult, ToolTurn, Turn, Usage, user
+from ronda.core.plan import AUTO, NO_OPTIONS, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.providers import Where, open_provider
@@ -125,3 +125,24 @@ def test_a_loop_with_parallel_tools_keeps_ids_thoughts_and_order(stream: bool) -
             ]
 
     asyncio.run(go())
+
+
+async def test_an_ok_goes_between_a_result_and_a_question_only_where_the_server_wants_one() -> None:
+    turns: list[Turn] = [
+        user("Sky?"),
+        AssistantTurn((ToolCall("abcdefghi", "look", "{}"),), "tool_calls"),
+        ToolTurn((ToolResult("abcdefghi", "blue"),)),
+        user("So?"),
+    ]
+    refusal = {"object": "error", "message": "Unexpected role 'user' after role 'tool'", "code": "3230"}
+    told = says(False, "stop", content="Yes.")
+    async with Upstream(told, answers(json.dumps(refusal).encode(), 400), told, told) as upstream:
+        provider = open_provider("mistral:mistral-large-latest", Where(upstream.url))
+        for _ in range(3):
+            request = ModelRequest(turns, (ToolSpec("look"),), AUTO, NO_OPTIONS, False, "run", 0, 1, scratch={})
+            finished = await provider.call(request, lambda _: None)
+            assert finished.turn.text == "Yes."
+
+    roles = [[message["role"] for message in request["messages"]] for request in upstream.requests]
+    plain, bridged = ["user", "assistant", "tool", "user"], ["user", "assistant", "tool", "assistant", "user"]
+    assert roles == [plain, plain, bridged, bridged]

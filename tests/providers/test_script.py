@@ -152,7 +152,7 @@ def test_any_number_of_runs_can_share_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ("not json", "not a list of turns"),
+        ("not json", "not JSON"),
         ({}, "not a list of turns"),
         ([5], "not a list of turns"),
         ([{"txt": "typo"}], "txt"),
@@ -176,7 +176,7 @@ def test_a_file_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("spec", ["script", "script:", "gpt-5", "nobody:gpt-5", ""])
 def test_a_spec_that_names_no_model_is_a_clear_error(spec: str) -> None:
-    with pytest.raises(BadConfig, match="PROVIDER:MODEL"):
+    with pytest.raises(BadConfig, match=f"no model can be found under '{spec}'; "):
         open_provider(spec, Where())
 
 
@@ -247,3 +247,14 @@ def test_a_script_file_refuses_what_it_cannot_play(tmp_path: Path) -> None:
 def test_a_scripted_model_takes_turns_as_a_script_file_has_them() -> None:
     model = ScriptedModel({"calls": [{"name": "lookup", "arguments": {"q": "x"}}]}, {"text": "done"})
     assert invoke_agent(Agent(model=model, tools=[lookup]), "go") == "done"
+
+
+@pytest.mark.parametrize("text", ['{"a":1', '["one", ', "", "nope", '["one"] more'])
+def test_a_file_that_is_cut_off_is_no_json(tmp_path: Path, text: str) -> None:
+    with pytest.raises(BadConfig, match=r"^the script '.*script.json' is not JSON: "):
+        ask(tmp_path, text)
+
+
+def test_json_that_is_no_script_is_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match=r"^the script '.*script.json' is not a list of turns: Expected `array`"):
+        ask(tmp_path, '{"a": 1}')

@@ -15,7 +15,8 @@ from ronda.drive import Capabilities, Show
 from ronda.drive.offload import write_body
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.providers.http import Http
-from ronda.wire.anthropic import OLD_VERSION, VERSION
+from ronda.providers.http.transport import Routes
+from ronda.wire.anthropic import API, OLD_VERSION, VERSION
 from ronda.wire.anthropic.client_request import (
     Answer,
     Body,
@@ -24,6 +25,7 @@ from ronda.wire.anthropic.client_request import (
     body_of,
     form_of,
     is_about_grammar,
+    is_about_seal,
     join_answers,
     read_answer,
     under_own_names,
@@ -32,10 +34,12 @@ from ronda.wire.anthropic.media import takes_file
 from ronda.wire.anthropic.models import facts
 from ronda.wire.errors import error_of
 from ronda.wire.json import UNREADABLE
+from ronda.wire.native import made_by, maker
 from ronda.wire.projection import Projection
 from ronda.wire.stream import is_event_stream
 
 DEFAULT_URL = "https://api.anthropic.com"
+_KEY_NAME = "ANTHROPIC_API_KEY"
 MAX_PAUSES = 10  # how often a turn may pause and be gone on with, in one call
 
 
@@ -52,12 +56,16 @@ class Anthropic:
         key: str | None = None,
         timeouts: Timeouts | None = None,
         version: str | None = None,
+        account: str | None = None,
+        routes: Routes | None = None,
     ) -> None:
         self._model = model
+        self._home = maker(API, base_url or DEFAULT_URL, account or key)
         self._url, said = endpoint(base_url or DEFAULT_URL)
         self._version = version or said or VERSION
         self._key = key
         self._timeouts = timeouts or Timeouts()
+        self._routes = routes
         self._http: dict[str, Http] = {}  # by the betas asked for, which are a header
 
     @property
@@ -80,20 +88,20 @@ class Anthropic:
 
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""
-        body = body_of(request)
+        body = body_of(request, self._home)
         return Projection(body.write(self._model, request, self._version), tuple(body.changes.found))
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
-        body = body_of(request)
+        body = body_of(request, self._home)
         answers: list[Answer] = []
         while not answers or (answers[-1].paused and len(answers) <= MAX_PAUSES):
             try:
                 answers.append(await self._ask(body, request, show, answers))
             except UpstreamError as error:
-                if not body.grammars or not is_about_grammar(error):
+                if not _can_do_without(error, body, request):
                     raise
-                body.grammars = False  # once: the loop checks arguments and answers all the same
         finished = under_own_names(join_answers(answers), form_of(request.options.response_format))
+        finished = msgspec.structs.replace(finished, turn=made_by(finished.turn, self._home))
         return finished if not body.changes.found else msgspec.structs.replace(finished, warnings=body.changes.warnings)
 
     async def _ask(self, body: Body, request: ModelRequest, show: Show, paused: list[Answer]) -> Answer:
@@ -115,10 +123,10 @@ class Anthropic:
     async def count_tokens(self, request: ModelRequest) -> int:
         """What the API would count for this request. No model is called."""
         beta = betas(request.options)
-        http = Http(_counting(self._url), self._headers(beta), self._timeouts)
+        http = Http(_counting(self._url), self._headers(beta), self._timeouts, self._routes, _KEY_NAME)
 
         def write() -> bytes:
-            whole = body_of(request).write(self._model, request, self._version)
+            whole = body_of(request, self._home).write(self._model, request, self._version)
             fields = msgspec.json.decode(whole, type=dict[str, msgspec.Raw])
             return msgspec.json.encode({name: value for name, value in fields.items() if name in _COUNTED})
 
@@ -134,12 +142,20 @@ class Anthropic:
     def _to(self, beta: str) -> Http:
         http = self._http.get(beta)
         if http is None:
-            http = self._http[beta] = Http(self._url, self._headers(beta), self._timeouts)
+            http = self._http[beta] = Http(self._url, self._headers(beta), self._timeouts, self._routes, _KEY_NAME)
         return http
 
     def _headers(self, beta: str) -> dict[str, str]:
         headers = {"anthropic-version": self._version, **_auth(self._key, self._version)}
         return {**headers, "anthropic-beta": beta} if beta else headers
+
+
+def _can_do_without(error: UpstreamError, body: Body, request: ModelRequest) -> bool:
+    """Whether what this error is about can be left out, and was not before. It comes before anything of an answer does."""
+    if body.grammars and is_about_grammar(error):
+        body.grammars = False  # the loop checks arguments and answers all the same
+        return True
+    return is_about_seal(error) and body.leave_seals_out(request)
 
 
 # What the API wants to know for counting; it refuses anything else.

@@ -13,6 +13,7 @@ from ronda.drive.offload import write_body
 from ronda.errors import UpstreamError
 from ronda.providers.choices import with_missing
 from ronda.providers.http import Http
+from ronda.providers.http.transport import Routes
 from ronda.wire.gemini.client_answer import Naming, Reader, read_candidates
 from ronda.wire.gemini.client_request import body_of
 from ronda.wire.gemini.errors import error_of
@@ -27,13 +28,19 @@ class Gemini:
     """One model of Gemini, at one address."""
 
     def __init__(
-        self, model: str, base_url: str | None = None, key: str | None = None, timeouts: Timeouts | None = None
+        self,
+        model: str,
+        base_url: str | None = None,
+        key: str | None = None,
+        timeouts: Timeouts | None = None,
+        routes: Routes | None = None,
     ) -> None:
         self._model = model
-        base, headers, timeouts = base_url or DEFAULT_URL, _headers(key), timeouts or Timeouts()
-        self._plain = Http(endpoint(base, model, "generateContent"), headers, timeouts)
+        base = base_url or DEFAULT_URL
+        more = (_headers(key), timeouts or Timeouts(), routes, "GEMINI_API_KEY")
+        self._plain = Http(endpoint(base, model, "generateContent"), *more)
         self._gives_many = True  # until it has refused to
-        self._stream = Http(endpoint(base, model, "streamGenerateContent", "alt=sse"), headers, timeouts)
+        self._stream = Http(endpoint(base, model, "streamGenerateContent", "alt=sse"), *more)
 
     @property
     def capabilities(self) -> Capabilities:

@@ -10,12 +10,14 @@ from ronda.core.limits import Timeouts
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Show
 from ronda.drive.offload import write_body
+from ronda.errors import UpstreamError
 from ronda.providers.choices import with_missing
 from ronda.providers.http import Http
+from ronda.providers.http.transport import Routes
 from ronda.wire.errors import error_of
 from ronda.wire.input_files import is_binary_type
 from ronda.wire.mistral.client_answer import Naming, Reader, read_choices
-from ronda.wire.mistral.client_request import body_of
+from ronda.wire.mistral.client_request import body_of, is_about_order
 from ronda.wire.projection import Projection
 from ronda.wire.stream import is_event_stream
 
@@ -33,11 +35,14 @@ class Mistral:
         timeouts: Timeouts | None = None,
         *,
         agent: bool = False,
+        routes: Routes | None = None,
     ) -> None:
         self._model = model
         self._agent = agent
+        self._bridges = False  # until the server refuses a user's message behind a result
         headers = {"Authorization": f"Bearer {key}"} if key is not None else {}
-        self._http = Http(endpoint(base_url or DEFAULT_URL, agent), headers, timeouts or Timeouts())
+        url = endpoint(base_url or DEFAULT_URL, agent)
+        self._http = Http(url, headers, timeouts or Timeouts(), routes, "MISTRAL_API_KEY")
 
     @property
     def capabilities(self) -> Capabilities:
@@ -52,7 +57,7 @@ class Mistral:
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""
         body = body_of(request, self._agent)
-        return Projection(body.write(self._model, request), tuple(body.changes.found))
+        return Projection(body.write(self._model, request, self._bridges), tuple(body.changes.found))
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         return (await self._ask(request, [show]))[0]
@@ -65,8 +70,17 @@ class Mistral:
         return await with_missing(finished, self.call, request, shows)
 
     async def _ask(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
+        try:
+            return await self._ask_once(request, shows)
+        except UpstreamError as error:  # refused as a whole, so nothing was shown
+            if self._bridges or not is_about_order(error):
+                raise
+        self._bridges = True
+        return await self._ask_once(request, shows)
+
+    async def _ask_once(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
         body = body_of(request, self._agent)
-        data = await write_body(request, lambda: body.write(self._model, request))
+        data = await write_body(request, lambda: body.write(self._model, request, self._bridges))
         naming = Naming(self._model, body.tools, request.run, request.round)
         async with self._http.post(data, len(shows) * request.max_bytes) as answer:
             if answer.status != 200:

@@ -8,23 +8,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from typing import Final
+from urllib.parse import urlencode
 
-import aiohttp
 import msgspec
 from msgspec import Struct
 
 from ronda.core.events import ModelFinished
+from ronda.core.limits import Timeouts
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Provider, Show, capabilities_of
-from ronda.errors import UpstreamError, UpstreamUnreachable
+from ronda.errors import UpstreamBroken, UpstreamError, UpstreamUnreachable
 from ronda.providers.grants import Grant
+from ronda.providers.http import Http
 from ronda.providers.http.address import without_secrets
-from ronda.providers.http.session import read_within, session
+from ronda.providers.http.transport import Routes
 
 EARLY: Final = 60.0  # seconds before its end a token is not used any more
 LIFETIME: Final = 3600.0  # of a token that does not say
 MAX_ANSWER: Final = 1_000_000
-TIMEOUT: Final = aiohttp.ClientTimeout(total=30)
+TIMEOUTS: Final = Timeouts(connect=10, first_byte=30, silence=30)
 
 
 class _Token(Struct, frozen=True):
@@ -35,36 +37,31 @@ class _Token(Struct, frozen=True):
 _tokens: dict[Grant, tuple[float, str]] = {}
 
 
-async def token_for(grant: Grant, *, anew: bool = False) -> str:
+async def token_for(grant: Grant, *, anew: bool = False, routes: Routes | None = None) -> str:
     kept = _tokens.get(grant)
     if kept is not None and not anew and kept[0] > time.monotonic():
         return kept[1]
-    token = await _ask(grant)
+    token = await _ask(grant, routes)
     _tokens[grant] = (time.monotonic() + token.expires_in - EARLY, token.access_token)
     return token.access_token
 
 
-async def _ask(grant: Grant) -> _Token:
+async def _ask(grant: Grant, routes: Routes | None) -> _Token:
     form = {"grant_type": "client_credentials", "client_id": grant.client, "client_secret": grant.secret}
     if grant.scopes:
         form["scope"] = " ".join(grant.scopes)
-    client = await session()
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    http = Http(grant.url, headers, TIMEOUTS, routes, what="the server of tokens")
     where = without_secrets(grant.url)
     try:
-        async with client.post(grant.url, data=form, timeout=TIMEOUT, allow_redirects=False) as answer:
-            data = await read_within(answer, MAX_ANSWER) or b""
+        async with http.post(urlencode(form).encode(), MAX_ANSWER) as answer:
+            data = await answer.read()
             if answer.status != 200:
                 text = data[:300].decode("utf-8", "replace")
                 raise UpstreamError(f"no token from {where}: {answer.status} {text}", status=answer.status)
             return msgspec.json.decode(data, type=_Token, strict=False)
-    except aiohttp.InvalidURL as error:  # whose text repeats the address, with what is secret in it
-        raise UpstreamUnreachable(f"no token: {where} is not an address", connection=True) from error
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise UpstreamUnreachable(
-            f"no token from {where}: {error or type(error).__name__}",
-            retryable=not isinstance(error, aiohttp.ClientSSLError),  # a certificate is as bad the next time
-            connection=True,
-        ) from error
+    except (UpstreamUnreachable, UpstreamBroken) as error:
+        raise UpstreamUnreachable(f"no token: {error}", retryable=error.retryable, connection=True) from error
     except (msgspec.DecodeError, ValueError) as error:
         raise UpstreamError(f"no token from {where}: its answer cannot be read: {error}") from error
 
@@ -72,8 +69,9 @@ async def _ask(grant: Grant) -> _Token:
 class OAuthProvider:
     """A provider that is opened with a token as its key."""
 
-    def __init__(self, grant: Grant, open: Callable[[str | None], Provider]) -> None:
+    def __init__(self, grant: Grant, open: Callable[[str | None], Provider], routes: Routes | None = None) -> None:
         self._grant = grant
+        self._routes = routes  # to the server that gives tokens
         self._open = open
         self._closed = open(None)
 
@@ -84,8 +82,8 @@ class OAuthProvider:
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         try:
-            return await self._open(await token_for(self._grant)).call(request, show)
+            return await self._open(await token_for(self._grant, routes=self._routes)).call(request, show)
         except UpstreamError as error:
             if error.status != 401:
                 raise
-        return await self._open(await token_for(self._grant, anew=True)).call(request, show)
+        return await self._open(await token_for(self._grant, anew=True, routes=self._routes)).call(request, show)

@@ -12,13 +12,14 @@ from ronda.drive import Capabilities, Show
 from ronda.drive.offload import write_body
 from ronda.providers.choices import with_missing
 from ronda.providers.http import Http, bearer, endpoint
+from ronda.providers.http.transport import Routes
 from ronda.wire.errors import error_of
 from ronda.wire.input_files import is_binary_type
 from ronda.wire.openai_chat.client_answer import Reader, read_choices, read_plain
 from ronda.wire.openai_chat.client_plain import Naming
 from ronda.wire.openai_chat.client_request import Body, body_of
 from ronda.wire.openai_chat.names import NO_NAMES
-from ronda.wire.openai_chat.quirks import native_api, quirks_at
+from ronda.wire.openai_chat.quirks import learn, native_api, quirks_at
 from ronda.wire.projection import Projection
 from ronda.wire.stream import is_event_stream
 
@@ -27,14 +28,19 @@ DEFAULT_URL = "https://api.openai.com/v1"
 
 class OpenAIChat:
     def __init__(
-        self, model: str, base_url: str | None = None, key: str | None = None, timeouts: Timeouts | None = None
+        self,
+        model: str,
+        base_url: str | None = None,
+        key: str | None = None,
+        timeouts: Timeouts | None = None,
+        routes: Routes | None = None,
+        key_name: str = "OPENAI_API_KEY",
     ) -> None:
         self._model = model
         self._quirks = quirks_at(base_url)
         self._api = native_api(base_url)
-        self._http = Http(
-            endpoint(base_url or DEFAULT_URL, "/chat/completions"), bearer(base_url or "", key), timeouts or Timeouts()
-        )
+        url = endpoint(base_url or DEFAULT_URL, "/chat/completions")
+        self._http = Http(url, bearer(base_url or "", key), timeouts or Timeouts(), routes, key_name)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -72,6 +78,8 @@ class OpenAIChat:
                 reader = Reader(naming=naming)
                 await answer.stream_into(reader, show, request.room)
                 finished = reader.finish()
+        if (native := finished.turn.native) is not None:
+            self._quirks = learn(self._quirks, native.payload)
         return finished if not body.changes.found else structs.replace(finished, warnings=body.changes.warnings)
 
     def _naming(self, body: Body, request: ModelRequest) -> Naming:

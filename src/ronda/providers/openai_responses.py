@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from ronda.core.events import ModelFinished
+from ronda.core.events import ModelFinished, Preview
 from ronda.core.limits import Timeouts
 from ronda.core.plan import Options, Plan
 from ronda.core.request import ModelRequest
@@ -12,14 +12,17 @@ from ronda.drive import Capabilities, Show
 from ronda.drive.offload import write_body
 from ronda.errors import UpstreamError
 from ronda.providers.http import Http, bearer, endpoint
+from ronda.providers.http.transport import Routes
 from ronda.wire.errors import error_of
 from ronda.wire.input_files import takes_any_file
+from ronda.wire.native import made_by, maker
 from ronda.wire.openai_chat.names import own_names
 from ronda.wire.openai_chat.quirks import quirks_at
+from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.client_answer import read_plain
-from ronda.wire.openai_responses.client_request import body_of, check_options, sends_as_it_is
+from ronda.wire.openai_responses.client_request import Body, body_of, check_options, sends_as_it_is
 from ronda.wire.openai_responses.client_stream import Reader
-from ronda.wire.openai_responses.failures import is_about_encryption
+from ronda.wire.openai_responses.failures import is_about_encryption, is_about_seal
 from ronda.wire.projection import Projection
 from ronda.wire.stream import is_event_stream
 
@@ -27,13 +30,21 @@ DEFAULT_URL = "https://api.openai.com/v1"
 
 
 class OpenAIResponses:
+    """`account`: a name for whose key it is, where keys change by themselves; else the key tells."""
+
     def __init__(
-        self, model: str, base_url: str | None = None, key: str | None = None, timeouts: Timeouts | None = None
+        self,
+        model: str,
+        base_url: str | None = None,
+        key: str | None = None,
+        timeouts: Timeouts | None = None,
+        account: str | None = None,
+        routes: Routes | None = None,
     ) -> None:
         self._model = model
-        self._http = Http(
-            endpoint(base_url or DEFAULT_URL, "/responses"), bearer(base_url or "", key), timeouts or Timeouts()
-        )
+        self._home = maker(API, base_url or DEFAULT_URL, account or key)
+        url = endpoint(base_url or DEFAULT_URL, "/responses")
+        self._http = Http(url, bearer(base_url or "", key), timeouts or Timeouts(), routes, "OPENAI_API_KEY")
         self._quirks = quirks_at(base_url)
         self._encrypted = True  # until the model says that it has no thoughts to encrypt
 
@@ -46,6 +57,7 @@ class OpenAIResponses:
             takes_addresses=True,
             takes_file=takes_any_file,
             keeps_files=self._quirks.files_are_data,
+            hosts_tools=self._quirks.files_are_data,
         )
 
     def check(self, plan: Plan) -> None:
@@ -61,21 +73,34 @@ class OpenAIResponses:
 
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""
-        body = body_of(request, self._quirks)
+        body = body_of(request, self._quirks, self._home)
         return Projection(body.write(self._model, request, self._encrypted), tuple(body.changes.found))
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
-        try:
-            return await self._call(request, show)
-        except UpstreamError as error:
-            # A name does not tell what is behind it (Azure's are the user's own): the first refusal does.
-            if not self._encrypted or not is_about_encryption(error):
-                raise
-        self._encrypted = False
-        return await self._call(request, show)
+        body = body_of(request, self._quirks, self._home)
+        shown = False
 
-    async def _call(self, request: ModelRequest, show: Show) -> ModelFinished:
-        body = body_of(request, self._quirks)
+        def watch(previews: list[Preview]) -> bool | None:
+            nonlocal shown
+            shown = True
+            return show(previews)
+
+        while True:
+            try:
+                return await self._ask(body, request, watch)
+            except UpstreamError as error:
+                if shown or not self._can_do_without(error, body, request):
+                    raise
+
+    def _can_do_without(self, error: UpstreamError, body: Body, request: ModelRequest) -> bool:
+        """Whether what this error is about can be left out, and was not before."""
+        if self._encrypted and is_about_encryption(error):
+            # A name does not tell what is behind it (Azure's are the user's own): the first refusal does.
+            self._encrypted = False
+            return True
+        return is_about_seal(error) and body.leave_seals_out(request)
+
+    async def _ask(self, body: Body, request: ModelRequest, show: Show) -> ModelFinished:
         data = await write_body(request, lambda: body.write(self._model, request, self._encrypted))
         async with self._http.post(data, request.max_bytes) as answer:
             if answer.status != 200:
@@ -88,4 +113,5 @@ class OpenAIResponses:
                 reader = Reader(names)
                 await answer.stream_into(reader, show, request.room)
                 finished = reader.finish()
-        return finished if not body.changes.found else structs.replace(finished, warnings=body.changes.warnings)
+        turn = made_by(finished.turn, self._home)
+        return structs.replace(finished, turn=turn, warnings=body.changes.warnings if body.changes.found else ())

@@ -18,9 +18,9 @@ serve any number of them at once. A list of lists has one script per user messag
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -125,31 +125,32 @@ def _contradiction(line: Line) -> str | None:
     return None
 
 
-class ScriptFile:
-    """The provider behind `script:FILE.json`: keeps no state, so any number of runs can share it."""
+class Script:
+    """Plays turns by how far the conversation is: keeps no state, so that any number of runs can share it, and one that goes on
+    after a crash hears what comes next. `name` is for errors."""
 
-    def __init__(self, path: str) -> None:
-        try:
-            text = Path(path).read_bytes()
-        except OSError as error:
-            raise BadConfig(f"cannot read the script {path!r}: {error.strerror}") from error
-        try:
-            turns = msgspec.json.decode(text, type=list[Line | str | list[Line | str]])
-        except (msgspec.DecodeError, UnicodeError) as error:
-            raise BadConfig(f"the script {path!r} is not a list of turns: {error}") from error
+    def __init__(self, turns: Sequence[Line | str | list[Line | str]], name: str) -> None:
         scripts = [item for item in turns if isinstance(item, list)]
         if scripts and len(scripts) < len(turns):
-            raise BadConfig(f"the script {path!r} mixes turns and lists of turns")
+            raise BadConfig(f"{name} mixes turns and lists of turns")
         self._scripts = [
             [Line(text=line) if isinstance(line, str) else line for line in script]
             for script in scripts or [[item for item in turns if not isinstance(item, list)]]
         ]
         if not all(self._scripts):
-            raise BadConfig(f"the script {path!r} has no turns")
+            raise BadConfig(f"{name} has no turns")
         for script in self._scripts:
             for at, line in enumerate(script):
                 if (problem := _contradiction(line)) is not None:
-                    raise BadConfig(f"the script {path!r} cannot be played at its turn {at}: {problem}")
+                    raise BadConfig(f"{name} cannot be played at its turn {at}: {problem}")
+
+    @classmethod
+    def of(cls, turns: Any, name: str) -> Script:
+        """Turns as they stand in a file of another kind: plain JSON values."""
+        try:
+            return Script(msgspec.convert(turns, _Turns), name)
+        except msgspec.ValidationError as error:
+            raise BadConfig(f"{name} is not a list of turns: {error}") from error
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         users = [at for at, turn in enumerate(request.turns) if type(turn) is UserTurn]
@@ -157,6 +158,28 @@ class ScriptFile:
         since = request.turns[users[-1] :] if users else request.turns
         count = sum(type(turn) is AssistantTurn for turn in since)
         return await _say(script[count % len(script)], count, request, show)
+
+
+_Turns: TypeAlias = list[Line | str | list[Line | str]]
+
+
+class ScriptFile(Script):
+    """The provider behind `script:FILE.json`."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            text = Path(path).read_bytes()
+        except OSError as error:
+            raise BadConfig(f"cannot read the script {path!r}: {error.strerror}") from error
+        try:
+            msgspec.json.decode(text)  # first: of JSON that is cut off, the decoder for turns may name another problem
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise BadConfig(f"the script {path!r} is not JSON: {error}") from error
+        try:
+            turns = msgspec.json.decode(text, type=_Turns)
+        except msgspec.DecodeError as error:
+            raise BadConfig(f"the script {path!r} is not a list of turns: {error}") from error
+        super().__init__(turns, f"the script {path!r}")
 
 
 async def _say(line: Line, at: int, request: ModelRequest, show: Show) -> ModelFinished:

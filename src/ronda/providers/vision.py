@@ -16,6 +16,7 @@ from ronda.core.events import ModelFinished
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Provider, Show, capabilities_of
 from ronda.drive.contracts import CallMany, Project
+from ronda.providers.services import dialect_of
 from ronda.wire.projection import Projection
 from ronda.wire.vision import Unseen
 
@@ -35,7 +36,7 @@ _SCRATCH: Final = "unseen"
 
 
 def sees(provider: str, name: str) -> bool:
-    blind = _BLIND.get(provider)
+    blind = _BLIND.get(dialect_of(provider))
     return blind is None or blind.match(name.lower()) is None
 
 

@@ -58,11 +58,13 @@ class Address:
         user, password = unquote(parts.username or ""), unquote(parts.password or "")
         self._user = f"{user}:{password}" if user or password else None
 
-    def head(self, headers: Mapping[str, str]) -> bytes:
-        """A POST up to the number of its bytes, which is all that differs from one to the next."""
+    def head(self, headers: Mapping[str, str], method: str = "POST", *, is_forwarded: bool = False) -> bytes:
+        """A request up to the number of its bytes, which is all that differs from one to the next. A proxy that forwards it wants
+        the whole address."""
         known = {name.lower() for name in headers}
         host = str(self.origin).partition("://")[2]
-        lines = [f"POST {self.target} HTTP/1.1", f"Host: {host}"]
+        target = f"{self.origin}{self.target}" if is_forwarded else self.target
+        lines = [f"{method} {target} HTTP/1.1", f"Host: {host}"]
         if self._user is not None and "authorization" not in known:
             lines.append("Authorization: Basic " + base64.b64encode(self._user.encode()).decode())
         if "accept-encoding" not in known:

@@ -1,17 +1,20 @@
 """One endpoint of a model's server: a body is posted, an answer comes back, whole or piece by piece.
 
-No cookies, no redirects (a key must not follow one), no proxy taken from the environment. Whatever goes wrong with the socket
-leaves as an UpstreamError that names the address. A request is sent anew in one case only: over a kept connection, which
-the server closed before it said anything. It did so because the connection was idle, most likely, and has not seen it.
+No cookies, no redirects (a key must not follow one). Whatever goes wrong with the socket leaves as an UpstreamError that names
+the address, and the proxy before it, if there is one (`transport`). A request is sent anew in one case only: over a kept
+connection, which the server closed before it said anything. It did so because the connection was idle, most likely, and has not
+seen it.
 """
 
 from __future__ import annotations
 
 import email.utils
+import os
+import ssl
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, AnyStr, Final, Protocol
+from typing import TYPE_CHECKING, AnyStr, Final, Literal, Protocol
 from urllib.parse import parse_qsl
 
 from ronda.core.events import Preview
@@ -23,6 +26,8 @@ from ronda.providers.http.address import Address, without_secrets
 from ronda.providers.http.coding import Inflater, TooLarge, Unreadable, inflater
 from ronda.providers.http.connection import Connection, ConnectionBroken, Take
 from ronda.providers.http.pool import Pool, open_pool, pool_here
+from ronda.providers.http.transport import DIRECT, Route, Routes
+from ronda.providers.http.tunnel import ProxyRefused, wants_credentials
 from ronda.wire.json import in_one_line
 
 if TYPE_CHECKING:
@@ -65,6 +70,8 @@ def bearer(base_url: str, key: str | None) -> dict[str, str]:
 
 # Headers that hold a key, in small letters.
 _KEYS: Final = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key"})
+_WHO_ARE_YOU, _PROXY_WANTS_CREDENTIALS = 401, 407
+_GATEWAY: Final = (502, 503, 504)  # may be a proxy's own
 _SHORTEST: Final = 8  # what is shorter is no secret, and may stand in any sentence
 
 
@@ -92,30 +99,91 @@ _BROKEN: Final = (ConnectionBroken, OSError, zlib.error, TooLarge)  # what ends 
 class Http:
     """Where it is, what is said to it, how long it may take."""
 
-    __slots__ = ("_headers", "_secrets", "_timeouts", "_to", "_url")
+    __slots__ = ("_headers", "_key_name", "_method", "_routes", "_secrets", "_timeouts", "_to", "_url", "_what")
 
-    def __init__(self, url: str, headers: Mapping[str, str], timeouts: Timeouts) -> None:
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        timeouts: Timeouts,
+        routes: Routes | None = None,
+        key_name: str = "",
+        *,
+        method: Literal["POST", "GET"] = "POST",
+        what: str = "the model's server",
+    ) -> None:
+        """Without `routes` the server is called directly. For errors: `key_name` is the variable that a key is looked for in,
+        `what` is what is called."""
         self._url = url
         self._headers = {"Content-Type": "application/json", "User-Agent": "ronda", **headers}
         self._timeouts = timeouts
+        self._routes = routes or DIRECT
+        self._key_name = key_name
+        self._method = method
+        self._what = what
         self._secrets = _secrets(url, headers)
-        self._to: tuple[Address, bytes] | None = None
+        self._to: tuple[Route, Address, bytes] | None = None
 
     def post(self, body: bytes, max_bytes: int = ANSWER_BYTES) -> _Post:
         """`max_bytes`: what is taken of the answer."""
         return _Post(self, body, max_bytes)
 
-    def _prepared(self) -> tuple[Address, bytes]:
+    def get(self, max_bytes: int) -> _Post:
+        """The same of an endpoint whose method is GET."""
+        return _Post(self, b"", max_bytes)
+
+    def _prepared(self) -> tuple[Route, Address, bytes]:
         if self._to is None:
             try:
                 address = Address(self._url)
-                self._to = (address, address.head(self._headers))
+                route = self._routes.to(address.origin)
+                self._to = (route, address, self._head(route, address))
             except ValueError as error:
                 where = without_secrets(self._url)
                 raise UpstreamUnreachable(
-                    f"cannot reach the model's server at {where}: {error}", retryable=False, connection=True
+                    f"cannot reach {self._what} at {where}: {error}", retryable=False, connection=True
                 ) from error
         return self._to
+
+    def _unreachable(self, error: Exception, route: Route, connected: bool) -> UpstreamUnreachable:
+        if isinstance(error, TimeoutError):
+            which = (
+                f"it did not begin to answer within {self._timeouts.first_byte:g} seconds"
+                if connected
+                else f"no connection within {self._timeouts.connect:g} seconds"
+            )
+            return UpstreamUnreachable(f"no answer from {route}: {which}", retryable=True, connection=True)
+        if isinstance(error, ProxyRefused):
+            retryable = error.retryable
+        else:
+            retryable = not isinstance(error, ValueError)  # a certificate, a name: as bad the next time
+        return UpstreamUnreachable(
+            f"cannot reach {self._what} at {route}: {_why(error)}",
+            retryable=retryable,
+            connection=True,
+        )
+
+    def _explain(self, error: UpstreamError) -> None:
+        """Takes our key out of what the server said, in a stream, perhaps; and says whose fault a refusal may be."""
+        text = without_keys(str(error), self._secrets)
+        if error.status == _WHO_ARE_YOU and self._key_name:
+            has_key = any(name.lower() in _KEYS for name in self._headers)
+            text += (
+                f"; is the key right? It is that of {self._key_name}, unless another was given"
+                if has_key
+                else (f"; no key was sent: set {self._key_name}")
+            )
+        elif error.status in _GATEWAY and self._to is not None and self._to[0].is_forwarded:
+            text += f"; it was asked through the proxy {self._to[0].proxy}"
+        error.args = (text, *error.args[1:])
+
+    def _head(self, route: Route, address: Address) -> bytes:
+        proxy = route.proxy
+        if proxy is None or not route.is_forwarded:
+            return address.head(self._headers, self._method)
+        self._secrets = (*self._secrets, *[secret for secret in proxy.secrets if len(secret) >= _SHORTEST])
+        credentials = {"Proxy-Authorization": proxy.authorization} if proxy.authorization is not None else {}
+        return address.head({**self._headers, **credentials}, self._method, is_forwarded=True)
 
 
 class _Post:
@@ -132,17 +200,19 @@ class _Post:
 
     async def __aenter__(self) -> Answer:
         http = self._http
-        address, head = http._to or http._prepared()
+        route, address, head = http._to or http._prepared()
         timeouts = http._timeouts
         self._pool = pool = pool_here() or await open_pool()
-        connection = pool.idle(address.origin)
+        connection = pool.idle(route)
         kept = connection is not None
         while True:
             try:
                 if connection is None:
-                    connection = await pool.connect(address.origin, timeouts.connect)
+                    connection = await pool.connect(route, timeouts.connect)
                 connection.ask(head, self._body, timeouts.first_byte)
                 await connection.head()
+                if connection.status == _PROXY_WANTS_CREDENTIALS and route.proxy is not None:
+                    raise wants_credentials(route.proxy)
                 self._connection = connection
                 return Answer(connection, address, timeouts, self._max_bytes, http._secrets)
             except BaseException as error:
@@ -151,36 +221,28 @@ class _Post:
                     if kept and not connection.has_answered and isinstance(error, (ConnectionBroken, ConnectionError)):
                         connection, kept = None, False
                         continue
-                if isinstance(error, (ConnectionBroken, OSError, ValueError)):
-                    raise _unreachable(error, address, timeouts, connected=connection is not None) from error
+                if isinstance(error, (ConnectionBroken, OSError, ProxyRefused, ValueError)):
+                    raise http._unreachable(error, route, connected=connection is not None) from error
                 raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, UpstreamError) and self._http._secrets:  # said in a stream, perhaps
-            error.args = tuple([without_keys(argument, self._http._secrets) for argument in error.args])
+        if isinstance(error, UpstreamError):
+            self._http._explain(error)
         # Read to its end the connection is used again; otherwise it must be closed, not drained.
         if self._connection.done():
             assert self._http._to is not None
-            self._pool.give_back(self._http._to[0].origin, self._connection)
+            self._pool.give_back(self._http._to[0], self._connection)
         else:
             self._connection.abort()
 
 
-def _unreachable(error: Exception, address: Address, timeouts: Timeouts, connected: bool) -> UpstreamUnreachable:
-    if isinstance(error, TimeoutError):
-        which = (
-            f"it did not begin to answer within {timeouts.first_byte:g} seconds"
-            if connected
-            else f"no connection within {timeouts.connect:g} seconds"
-        )
-        return UpstreamUnreachable(f"no answer from {address.origin}: {which}", retryable=True, connection=True)
-    return UpstreamUnreachable(
-        f"cannot reach the model's server at {address.origin}: {error or type(error).__name__}",
-        retryable=not isinstance(error, ValueError),  # a certificate, a name: as bad the next time
-        connection=True,
-    )
+def _why(error: Exception) -> str:
+    """The system's own words: asyncio's have the address in them once more, and not what is wrong with it."""
+    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.errno is not None:
+        return os.strerror(error.errno) if error.errno > 0 else str(error.strerror)
+    return str(error) or type(error).__name__
 
 
 class Answer:

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 from collections.abc import AsyncGenerator, Sequence
-from functools import cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from ronda.providers.http.address import Origin
 from ronda.providers.http.connection import Connection
+from ronda.providers.http.proxy import Proxy
+from ronda.providers.http.transport import Route, tls_context
+from ronda.providers.http.tunnel import TunnelProtocol, open_tunnel
 
 if TYPE_CHECKING:
     from aiohappyeyeballs import AddrInfoType
 
-_KEPT = 256  # idle ones of one origin
+_KEPT = 256  # idle ones of one route
 _PROBE = 60  # seconds of silence
 _READ = 256 * 1024  # bytes that are taken at once
 
 
 class Pool:
     def __init__(self) -> None:
-        self._idle: dict[Origin, list[Connection]] = {}
+        self._idle: dict[Route, list[Connection]] = {}
         self._keeper: AsyncGenerator[None, None] | None = None
         # What has arrived lies here until the parser has looked at it, which is at once: one for all connections of the loop.
         # asyncio would take a new quarter of a megabyte for each read, and give it back to the system: 20 µs.
@@ -34,9 +35,9 @@ class Pool:
         self._keeper = _close_with_the_loop(self)
         await self._keeper.__anext__()
 
-    def idle(self, origin: Origin) -> Connection | None:
+    def idle(self, route: Route) -> Connection | None:
         """The one used last: those below it grow old together and are closed."""
-        waiting = self._idle.get(origin)
+        waiting = self._idle.get(route)
         while waiting:
             connection = waiting.pop()
             connection.home = None
@@ -45,17 +46,26 @@ class Pool:
             connection.abort()
         return None
 
-    async def connect(self, origin: Origin, timeout: float) -> Connection:
-        """Raises TimeoutError, OSError, or ValueError for a certificate or a name that is no good."""
+    async def connect(self, route: Route, timeout: float) -> Connection:
+        """Raises TimeoutError, OSError, ProxyRefused, or ValueError for a certificate or a name that is no good."""
         loop = asyncio.get_running_loop()
+        origin, proxy = route.origin, route.proxy
         async with asyncio.timeout(timeout):
-            found = await _connect(loop, origin)
+            if route.connect is None:
+                found = await _connect(loop, origin if proxy is None else proxy.origin)
+            else:
+                found = await route.connect(origin.host, origin.port)
+                found.setblocking(False)
             try:
                 _keep_alive(found)
+                if proxy is not None and proxy.scheme == "https":
+                    return await self._connect_inside(loop, found, route, proxy)
+                if proxy is not None and not route.is_forwarded:
+                    await open_tunnel(loop, found, proxy, origin)
                 _, connection = await loop.create_connection(
                     lambda: Connection(loop, self._buffer),
                     sock=found,
-                    ssl=tls_context() if origin.tls else None,
+                    ssl=(route.tls or tls_context()) if origin.tls else None,
                     server_hostname=origin.host if origin.tls else None,
                 )
             except BaseException:
@@ -63,8 +73,30 @@ class Pool:
                 raise
         return connection
 
-    def give_back(self, origin: Origin, connection: Connection) -> None:
-        waiting = self._idle.setdefault(origin, [])
+    async def _connect_inside(
+        self, loop: asyncio.AbstractEventLoop, found: socket.socket, route: Route, proxy: Proxy
+    ) -> Connection:
+        """Over TLS to the proxy itself, and inside that over TLS to the origin, if it has some."""
+        tls = route.tls or tls_context()
+        connection = Connection(loop, self._buffer)
+        if route.is_forwarded:
+            await loop.create_connection(lambda: connection, sock=found, ssl=tls, server_hostname=proxy.host)
+            return connection
+        transport, asked = await loop.create_connection(
+            lambda: TunnelProtocol(proxy, route.origin), sock=found, ssl=tls, server_hostname=proxy.host
+        )
+        try:
+            await asked.is_open
+            inner = await loop.start_tls(transport, connection, tls, server_hostname=route.origin.host)
+        except BaseException:
+            transport.abort()
+            raise
+        assert inner is not None
+        connection.connection_made(inner)  # which a protocol that takes a transport over is not told
+        return connection
+
+    def give_back(self, route: Route, connection: Connection) -> None:
+        waiting = self._idle.setdefault(route, [])
         if len(waiting) < _KEPT and self._keeper is not None:
             waiting.append(connection)
             connection.home = waiting
@@ -132,10 +164,3 @@ def _numeric(origin: Origin) -> Sequence[AddrInfoType] | None:
     except ValueError:
         return None
     return [(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (origin.host, origin.port))]
-
-
-@cache
-def tls_context() -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.set_alpn_protocols(["http/1.1"])
-    return context

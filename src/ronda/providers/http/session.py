@@ -1,6 +1,7 @@
 """Everything over HTTP that is no call of a model: one aiohttp session per event loop, closed with it.
 
-No cookies, no redirects unless asked for (a key must not follow one), no proxy taken from the environment.
+No cookies, no redirects unless asked for (a key must not follow one). A request goes directly, unless it is told otherwise
+(`through`).
 """
 
 from __future__ import annotations
@@ -8,9 +9,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import aiohttp
+import yarl
+
+from ronda.providers.http.address import Address
+from ronda.providers.http.transport import Routes
 
 
 class _LoopSession:
@@ -50,6 +56,21 @@ async def session() -> aiohttp.ClientSession:
         await keeper.__anext__()
         held = _sessions[loop] = _LoopSession(made, keeper)
     return held.session
+
+
+def through(routes: Routes, url: str) -> dict[str, Any]:
+    """What a request is given beside its address, for the way that it is to take."""
+    try:
+        route = routes.to(Address(url).origin)
+    except ValueError:  # aiohttp says what is wrong with it
+        return {}
+    more: dict[str, Any] = {} if route.tls is None or not route.origin.tls else {"ssl": route.tls}
+    if (proxy := route.proxy) is not None:
+        user, password = proxy.user or None, proxy.password or None
+        more["proxy"] = yarl.URL.build(
+            scheme=proxy.scheme, user=user, password=password, host=proxy.host, port=proxy.port
+        )
+    return more
 
 
 async def read_within(answer: aiohttp.ClientResponse, limit: int) -> bytes | None:
