@@ -38,6 +38,7 @@ class Watcher:
 
     files: tuple[File, ...] = ()
     whole_results: frozenset[str] = frozenset()
+    marks: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
         self.shown = ""
@@ -406,6 +407,18 @@ async def test_a_failing_last_command_fails_the_call(sessions: Sessions) -> None
         4,
         "a\n",
     )
+
+
+@pytest.mark.parametrize("code", [0, 3])
+async def test_commands_behind_one_that_ends_the_shell_are_told_as_not_run(sessions: Sessions, code: int) -> None:
+    output = await sessions.shell("echo a", f"exit {code}", "echo never", "echo ever")
+
+    told = result(output)
+    assert (output.failed, told["status"], told["exit_code"], told["stdout"]) == (True, "error", code, "a\n")
+    assert told["not_run"] == ["echo never", "echo ever"]
+    assert "2 later commands did not run" in told["stderr"]
+    assert output.details is not None
+    assert "2 later commands did not run" in output.details["outputs"][-1]["stderr"]
 
 
 async def test_a_request_can_lower_the_timeout_and_not_raise_it(sessions: Sessions) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -40,7 +41,7 @@ class Clock:
         self.waits.append(round(seconds, 3))
 
 
-def reader(clock: Clock | None = None, **options: bool) -> PageReader:
+def reader(clock: Clock | None = None, **options: Any) -> PageReader:
     clock = clock or Clock()
     return PageReader(Fetcher(LOCAL), now=clock.now, sleep=clock.sleep, **options)
 

@@ -83,7 +83,7 @@ async def test_figures_are_pictures_of_the_call_that_saves_shows_or_leaves_them(
     saved = await drawing.draw("figure = plt.figure(); figure.savefig('a.pdf'); figure.savefig('b.png')")
 
     assert [picture[:4] for picture in pictures(left)] == [PNG, PNG]
-    assert told(left)["images_base64"] == tuple(base64.b64encode(picture).decode() for picture in pictures(left))
+    assert "images_base64" not in told(left)  # a journal would have each picture twice
     assert (nothing.attachments, told(nothing)["result"]) == ((), "[]")
     assert (len(pictures(shown)), told(shown)["result"]) == (1, "[]")
     assert told(shown).get("stderr") is None  # no warning that there is no window

@@ -71,8 +71,8 @@ async def make(layers: Layers, root: Path) -> AsyncIterator[MakeWorkbench]:
         await workbench.close()
 
 
-async def python(workbench: Workbench, session: str, code: str) -> Any:
-    output = await PythonTool(workbench).run({"code": code}, ToolContext("run", session, 0, "call", owner="me"))
+async def python(workbench: Workbench, session: str, code: str, owner: str = "me") -> Any:
+    output = await PythonTool(workbench).run({"code": code}, ToolContext("run", session, 0, "call", owner=owner))
     return json.loads(output.content.partition("\nFiles:")[0]).get("result")
 
 
@@ -147,6 +147,17 @@ async def test_of_too_many_sessions_those_unused_for_longest_lose_their_processe
 
     assert [await python(workbench, session, "'x' in globals()") for session in ("two", "three")] == ["True", "True"]
     assert await python(workbench, "one", "'x' in globals()") == "False"
+
+
+async def test_one_owners_many_sessions_take_no_process_from_another_owners_few(make: MakeWorkbench) -> None:
+    workbench = make(most_sessions=3)
+    await python(workbench, "one", "x = 1", owner="ann")
+    for session in ("one", "two", "three", "four"):
+        await python(workbench, session, "x = 1", owner="bob")
+
+    assert await python(workbench, "one", "'x' in globals()", owner="ann") == "True"
+    assert await python(workbench, "four", "'x' in globals()", owner="bob") == "True"
+    assert await python(workbench, "one", "'x' in globals()", owner="bob") == "False"
 
 
 async def test_sessions_at_work_are_left_alone_however_many_there_are(make: MakeWorkbench) -> None:

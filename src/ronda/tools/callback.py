@@ -8,7 +8,7 @@ from typing import Any
 
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
-from ronda.tools.function import call_either, to_output
+from ronda.tools.function import call_either, output_of
 
 
 class CallbackTool:
@@ -21,8 +21,8 @@ class CallbackTool:
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         if self._takes_name:
-            return to_output(await call_either(self._function, self.spec.name, arguments))
-        return to_output(await call_either(self._function, **arguments))
+            return await output_of(await call_either(self._function, self.spec.name, arguments), self.spec.name)
+        return await output_of(await call_either(self._function, **arguments), self.spec.name)
 
 
 def _takes_name(function: Callable[..., Any]) -> bool:

@@ -12,11 +12,11 @@ cancelled or timed-out call of a plain function may still finish behind the scen
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import contextvars
 import functools
 import inspect
+import logging
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, get_args, overload, runtime_checkable
@@ -27,12 +27,17 @@ from msgspec import Raw
 from ronda.core.parts import Attachment, Audio, File, Image, Text, Video
 from ronda.core.plan import Approval, ToolKind, ToolSpec
 from ronda.drive import Tool, ToolContext, ToolOutput
+from ronda.drive.offload import aside
 from ronda.errors import BadConfig
 from ronda.schema.signature import Signature, describe
+from ronda.tools.deps import find_context, wanted_deps
+from ronda.tools.large_results import base64_in_pieces, encode_in_pieces, is_light
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 DEFAULT_TIMEOUT = 300.0
+
+log = logging.getLogger("ronda.tools")
 
 
 class FunctionTool:
@@ -61,13 +66,20 @@ class FunctionTool:
             raise BadConfig(f"approval is {approval!r}; it can be 'auto', 'ask' or 'deny'")
         self.function = function
         self.bindings = dict(bindings or {})
-        self._context_in = _context_parameter(function)
+        self.wanted_context = find_context(function)
+        self._context_in = None if self.wanted_context is None else self.wanted_context.parameter
         hidden = frozenset(self.bindings) | ({self._context_in} if self._context_in else set())
         self._signature: Signature = describe(function, hide=hidden)
         parameters = inspect.signature(function).parameters
         for bound in self.bindings:
             if bound not in parameters:
                 raise BadConfig(f"tool '{self._signature.name}' binds {bound!r}, which is not one of its parameters")
+        if name is None and not self._signature.name.isidentifier():
+            raise BadConfig(
+                "a lambda has no name for a model to call it by; write tool(name='…')(lambda …), or a function"
+            )
+        if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
+            raise BadConfig(f"timeout is {timeout!r}; it is a number of seconds, or None")
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004  # an object whose __call__ is async, not "is it callable"
         )
@@ -110,7 +122,7 @@ class FunctionTool:
             value = await in_thread(functools.partial(self.function, **typed))
             if inspect.isawaitable(value):  # a plain function that returns a coroutine: a lambda around an async one
                 value = await value
-        return to_output(value)
+        return await output_of(value, self.spec.name)
 
 
 def around(tool: FunctionTool, function: Callable[..., Any], bindings: Mapping[str, str] | None = None) -> FunctionTool:
@@ -132,6 +144,9 @@ def around(tool: FunctionTool, function: Callable[..., Any], bindings: Mapping[s
     )
     made._is_async = tool._is_async
     return made
+
+
+_OPTIONS = tuple((FunctionTool.__init__.__kwdefaults__ or {}).keys() - {"kind"})  # which is ours to say
 
 
 @overload
@@ -164,6 +179,12 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             `labels` (for permission rules; "untrusted", "private" and "egress" keep data from leaving unasked),
             `name`, `description`, `strict`.
     """
+    for option in options:
+        if option not in _OPTIONS:
+            from ronda._suggest import did_you_mean  # for mistakes only
+
+            hint = did_you_mean(option, _OPTIONS, f"there is {', '.join(_OPTIONS)}")
+            raise TypeError(f"a tool has no option {option!r}; {hint}")
     if function is None:
         return lambda function: FunctionTool(function, **options)
     return function if isinstance(function, FunctionTool) else FunctionTool(function, **options)
@@ -193,22 +214,11 @@ class BoundTool:
     def __init__(self, tool: Tool, values: Mapping[str, Any], spec: ToolSpec | None = None) -> None:
         self._tool = tool
         self._values = dict(values)
+        self.wanted_context = wanted_deps(tool)
         self.spec = spec or tool.spec
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         return await self._tool.run({**arguments, **self._values}, context)
-
-
-def _context_parameter(function: Callable[..., Any]) -> str | None:
-    """A parameter annotated with ToolContext is told where the call runs; the model does not see it."""
-    try:
-        hints = inspect.get_annotations(inspect.unwrap(function), eval_str=False)
-    except TypeError:
-        return None
-    for name, hint in hints.items():
-        if hint is ToolContext or (isinstance(hint, str) and hint.split(".")[-1] == "ToolContext"):
-            return name
-    return None
 
 
 async def in_thread(function: Callable[[], Any]) -> Any:
@@ -263,8 +273,18 @@ async def _last_of(pieces: AsyncGenerator[Any, None], context: ToolContext) -> A
 _ATTACHMENTS = (Image, Audio, Video, File)
 
 
-def to_output(value: Any) -> ToolOutput:
-    """What a function returned, as the model reads it: text as it is, pictures and files beside it, the rest as JSON."""
+async def output_of(value: Any, tool: str = "") -> ToolOutput:
+    """As `to_output`; what takes time to write is written beside the event loop."""
+    if isinstance(value, (str, ToolOutput)) or is_light(value):
+        return to_output(value, tool)
+    return await aside(to_output, value, tool)
+
+
+def to_output(value: Any, tool: str = "") -> ToolOutput:
+    """What a function returned, as the model reads it: text as it is, pictures and files beside it, the rest as JSON.
+
+    `tool` is its name, for a warning: what has no text of its own tells the model nothing.
+    """
     if isinstance(value, str):
         return ToolOutput(value)
     if isinstance(value, ToolOutput):
@@ -279,22 +299,36 @@ def to_output(value: Any) -> ToolOutput:
                 attachments.append(item)
                 texts.append(_name_of(item))
             else:
-                texts.append(item.text if isinstance(item, Text) else to_output(item).content)
+                texts.append(item.text if isinstance(item, Text) else to_output(item, tool).content)
         return ToolOutput("\n".join(texts), tuple(attachments))
     if isinstance(value, (bytes, bytearray)):
-        data = base64.b64encode(value).decode()
+        data = base64_in_pieces(value)
         return ToolOutput(f"[{len(value)} bytes]", (File(f"data:application/octet-stream;base64,{data}"),))
     if hasattr(value, "model_dump_json"):  # a pydantic model; the library itself is the user's
         return ToolOutput(str(value.model_dump_json()))
+
+    def plain(value: Any) -> Any:
+        if hasattr(value, "model_dump"):
+            return value.model_dump(mode="json")
+        return _text_of(value, tool)
+
     try:
-        return ToolOutput(msgspec.json.encode(value, enc_hook=_plain).decode())
+        return ToolOutput(encode_in_pieces(value, functools.partial(msgspec.json.encode, enc_hook=plain)).decode())
     except (TypeError, ValueError):
-        return ToolOutput(str(value))
+        return ToolOutput(_text_of(value, tool))
 
 
-def _plain(value: Any) -> Any:
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
+def _text_of(value: Any, tool: str) -> str:
+    """What `str` makes of it, which for most classes is their name and an address in memory."""
+    kind: Any = type(value)
+    if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
+        log.warning(
+            "the tool '%s' returned something of type '%s', of which the model reads %s; return text or JSON, or give the "
+            "class a __str__",
+            tool,
+            kind.__qualname__,
+            value,
+        )
     return str(value)
 
 

@@ -80,6 +80,7 @@ class Watcher:
         self._answers = list(answers)
         self.files: tuple[File, ...] = ()
         self.whole_results: frozenset[str] = frozenset()
+        self.marks: frozenset[str] = frozenset()
 
     def progress(self, call_id: str, text: str, stream: str = "", part: int = 0) -> None:
         self.shown.append(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from typing import Any
 
 import msgspec
@@ -202,3 +203,32 @@ async def test_a_server_that_comes_back_is_connected_anew(transport: str) -> Non
     finally:
         if servers is not None:
             await servers.close()
+
+
+SECRET = "/k/t0p-s3cret/mcp"
+
+
+class _UnderSecretPath:
+    """An app whose address has a key in its path."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "lifespan":
+            assert scope["path"] == SECRET
+            scope = {**scope, "path": "/mcp", "raw_path": b"/mcp"}
+        await self.app(scope, receive, send)
+
+
+async def test_the_path_of_an_address_is_in_no_log_of_any_package(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    app = _UnderSecretPath(make_server().streamable_http_app())
+    async with listening(app) as url, opened(config(Http(url + SECRET))) as servers:
+        assert (await call(servers, "every_add", {"a": 1, "b": 1})).content == "2"
+    async with opened(config(Http(f"http://127.0.0.1:1{SECRET}?key=s3cret"), connect_seconds=0.5)) as servers:
+        assert servers is not None
+
+    lines = [line for line in caplog.text.splitlines() if "HTTP Request" in line]
+    assert lines
+    assert "s3cret" not in caplog.text

@@ -214,8 +214,39 @@ def test_what_is_wrong_is_said_with_its_place(value: object, complaint: str) -> 
 
 
 def test_a_key_that_nobody_knows_is_refused_in_our_own_settings() -> None:
-    with pytest.raises(BadConfig, match=r"ronda.toml: mcp\.a has an unknown key 'comand'; it may have allowed_tools, "):
+    with pytest.raises(BadConfig, match=r"ronda.toml: mcp\.a has an unknown key 'comand'; did you mean 'command'\?"):
         read_tables({"a": {"comand": "x"}}, {})
+    with pytest.raises(BadConfig, match=r"ronda.toml: mcp\.a has an unknown key 'colour'; it may have allowed_tools, "):
+        read_tables({"a": {"colour": "x"}}, {})
+
+
+@pytest.mark.parametrize(
+    ("entry", "complaint"),
+    [
+        (
+            {"comand": "npx"},
+            "mcpServers.a needs a 'url' that begins with http:// or https://, or a 'command', the program to start; "
+            "it has 'comand': did you mean 'command'?",
+        ),
+        (
+            {"type": "stdio", "cmmand": "npx"},
+            "mcpServers.a needs a 'command', the program to start; it has 'cmmand': did you mean 'command'?",
+        ),
+        (
+            {"type": "http", "URL": "http://x"},
+            "mcpServers.a needs a 'url' that begins with http:// or https://, or a 'command', the program to start; "
+            "it has 'URL': did you mean 'url'?",
+        ),
+        (
+            {"colour": "red"},
+            "mcpServers.a needs a 'url' that begins with http:// or https://, or a 'command', the program to start",
+        ),
+    ],
+)
+def test_a_misspelt_key_of_anybodys_file_is_named(entry: object, complaint: str) -> None:
+    with pytest.raises(BadConfig) as refused:
+        read({"mcpServers": {"a": entry}})
+    assert str(refused.value) == f"mcp.json: {complaint}"
 
 
 def test_a_file_that_is_no_json_is_refused() -> None:

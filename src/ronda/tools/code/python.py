@@ -18,8 +18,8 @@ from ronda.tools.code.outputs import output_names, snapshot
 from ronda.tools.code.session import Execution, PythonResult, Session
 from ronda.tools.code.workbench import Workbench
 from ronda.tools.parameters import object_schema, parameters
+from ronda.wire.code_tools import PYTHON
 
-PYTHON = "mistralrs_execute_python"
 RESET = "mistralrs_reset_python_session"
 EXCLUSIVE = "code"  # Python and shell of one session share a folder
 
@@ -75,8 +75,6 @@ class PythonTool:
         }
         if execution.interrupted:
             details["timed_out"] = True
-        if executed.images:
-            details["images_base64"] = executed.images
         if executed.frame_count:
             details |= {"video_frames_base64": executed.frames, "video_frame_count": executed.frame_count}
         return ToolOutput(

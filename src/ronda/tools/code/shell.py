@@ -23,8 +23,8 @@ from ronda.tools.code.outputs import output_names, snapshot
 from ronda.tools.code.python import EXCLUSIVE, OUTPUTS, TOO_MANY_FILES
 from ronda.tools.code.workbench import Workbench
 from ronda.tools.parameters import parameters
+from ronda.wire.code_tools import SHELL
 
-SHELL = "mistralrs_shell"
 SURFACE = "mistralrs_surface_outputs"
 MAX_OUTPUT = 4096  # characters of each stream, unless the call says otherwise …
 _MOST_OUTPUT = 256 * 1024  # … and this at the most
@@ -87,7 +87,9 @@ class ShellTool:
             outputs = await call.run(commands, timeout)
             made = await self._workbench.collector(session, SHELL, context).collect(before, output_names(arguments))
         result = _result(commands, outputs, sandbox.workdir)
-        note = {} if call.may_write else {"note": TOO_MANY_FILES}
+        note: dict[str, Any] = {} if call.may_write else {"note": TOO_MANY_FILES}
+        if not_run := commands[len(outputs) :]:
+            note["not_run"] = not_run
         return ToolOutput(
             msgspec.json.encode(result | note).decode() + made.section(),
             failed=result["status"] != "success",
@@ -101,8 +103,9 @@ def _result(commands: list[str], outputs: list[dict[str, Any]], workdir: str) ->
     last = outputs[-1]["outcome"]
     timed_out = last["type"] == "timeout"
     exit_code = last.get("exit_code")
+    is_done = exit_code == 0 and len(outputs) == len(commands)
     return {
-        "status": "timeout" if timed_out else "success" if exit_code == 0 else "error",
+        "status": "timeout" if timed_out else "success" if is_done else "error",
         "commands": commands,
         "working_directory": workdir,
         "stdout": "".join(output["stdout"] for output in outputs),
@@ -144,17 +147,24 @@ class _Call:
         except TimeoutError:
             process.kill("timeout")
             await process.wait()
+            self._tell_not_run(len(commands) - len(outputs) - 1, "this command took too long")
             outputs.append(await self._output({"type": "timeout"}))
         except ToolFailed:  # the shell is gone: `exit`, or it was ended; or it has said something that is no exit code
             process.kill()
             ended = await process.wait()
             if ended.why != "exited":
                 self._captures["stderr"].add(f"\n{tell(ended)}\n".encode())
+            self._tell_not_run(len(commands) - len(outputs) - 1, "this command ended the shell")
             outputs.append(await self._output({"type": "exit", "exit_code": ended.code}))
         finally:
             process.kill()
         await process.wait()
         return outputs
+
+    def _tell_not_run(self, count: int, why: str) -> None:
+        if count > 0:
+            later = "1 later command" if count == 1 else f"{count} later commands"
+            self._captures["stderr"].add(f"\n[{why}: {later} did not run]\n".encode())
 
     async def _next(self, process: Process) -> dict[str, Any]:
         code = await process.receive(most=16)

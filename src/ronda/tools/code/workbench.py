@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -191,10 +192,18 @@ class Workbench:
         await asyncio.gather(*[self.close_session(*key) for used, key in self._idle() if used <= over])
 
     async def _make_room(self) -> None:
-        """Ends the processes of those that nobody has used for longest, where there are too many."""
+        """Where there are too many, ends the processes of those that nobody has used for longest, of the owner who has the most:
+        one owner's many sessions take none from those who have few."""
         idle = self._idle()
-        too_many = len(self._sessions) - self._most_sessions
-        await asyncio.gather(*[self.close_session(*key) for _, key in idle[: max(0, too_many)]])
+        counts = Counter([owner for owner, _ in self._sessions])
+        closing: list[tuple[str, str]] = []
+        while idle and len(self._sessions) - len(closing) > self._most_sessions:
+            most = max([counts[owner] for _, (owner, _) in idle])
+            found = next(one for one in idle if counts[one[1][0]] == most)
+            idle.remove(found)
+            closing.append(found[1])
+            counts[found[1][0]] -= 1
+        await asyncio.gather(*[self.close_session(*key) for key in closing])
 
     def _idle(self) -> list[tuple[float, tuple[str, str]]]:
         """When each was used last, and its key: those that are not at work, the longest unused first."""

@@ -3,7 +3,8 @@
     resolve the name → check every address → connect to one of those → follow at most three redirects, each checked again
 
 A name is resolved once for each hop, and the connection goes to what was checked: a name server that answers differently the
-next time changes nothing. No cookies, no proxy from the environment, no key that follows a redirect to another host.
+next time changes nothing. No cookies, no key that follows a redirect to another host. Where the operator has named a proxy, it
+resolves the name and connects, so that only addresses without a name can be checked here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import aiohttp
 import yarl
@@ -20,9 +21,9 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from msgspec import Struct
 
 from ronda.errors import ToolFailed
-from ronda.providers.http.pool import tls_context
-from ronda.providers.http.session import read_within, why_not_reached
-from ronda.tools.fetch.addresses import NOWHERE, AllowList, parse_address, why_refused
+from ronda.providers.http.session import read_within, through, why_not_reached
+from ronda.providers.http.transport import DIRECT, Routes, tls_context
+from ronda.tools.fetch.addresses import NOWHERE, Address, AllowList, parse_address, why_refused
 from ronda.tools.function import in_thread
 
 SECONDS: Final = 10.0
@@ -72,7 +73,7 @@ async def resolve(host: str, port: int) -> list[str]:
 
 
 class Fetcher:
-    """`allow` is what may be reached beside public addresses; `resolve` is for tests."""
+    """`allow` is what may be reached beside public addresses, `routes` the way there; `resolve` is for tests."""
 
     def __init__(
         self,
@@ -81,8 +82,10 @@ class Fetcher:
         seconds: float = SECONDS,
         max_bytes: int = MAX_BYTES,
         resolve: Resolve = resolve,
+        routes: Routes = DIRECT,
     ) -> None:
         self.allow = allow
+        self._routes = routes
         self.seconds = seconds
         self.max_bytes = max_bytes
         self._resolve = resolve
@@ -133,15 +136,30 @@ class Fetcher:
 
         For those who connect by themselves: they have to connect to one of these, not to the name.
         """
-        host, port = url.host or "", url.port or 0
+        host = url.host or ""
         try:
-            found = await self._resolve(host, port)
-            addresses = [(text, parse_address(text)) for text in found[:MAX_ADDRESSES]]
+            found = (await self._resolve(host, url.port or 0))[:MAX_ADDRESSES]
+            addresses = [parse_address(text) for text in found]
         except (OSError, UnicodeError, ValueError) as error:
             raise FetchFailed(
                 f"{display_url(url)} cannot be fetched: there is no host {host!r}", "url_not_accessible"
             ) from error
-        for _, address in addresses:
+        self._check_addresses(url, addresses)
+        if not addresses:
+            raise FetchFailed(f"{display_url(url)} cannot be fetched: there is no host {host!r}", "url_not_accessible")
+        return list(found)
+
+    def check_name(self, url: yarl.URL) -> None:
+        """The same for an address that a proxy looks up: there is nothing to check but one that is written in numbers, or means
+        this machine. Raises FetchFailed."""
+        host = (url.host or "").rstrip(".").lower()
+        written = "127.0.0.1" if host == "localhost" or host.endswith(".localhost") else _written_address(host)
+        if written is not None:
+            self._check_addresses(url, [parse_address(written)])
+
+    def _check_addresses(self, url: yarl.URL, addresses: Sequence[Address]) -> None:
+        host, port = url.host or "", url.port or 0
+        for address in addresses:
             kind = why_refused(address)
             if kind is not None and not self.allow.allows(host, address, port):
                 # The address itself is not repeated: it would tell a stranger of the network that this machine is in.
@@ -150,17 +168,22 @@ class Fetcher:
                     "has not allowed",
                     "url_not_allowed",
                 )
-        if not addresses:
-            raise FetchFailed(f"{display_url(url)} cannot be fetched: there is no host {host!r}", "url_not_accessible")
-        return [text for text, _ in addresses]
+
+    async def _where(self, url: yarl.URL, way: Mapping[str, Any]) -> list[str] | None:
+        """The addresses to connect to; None where a proxy finds them."""
+        if "proxy" not in way:
+            return await self.check(url)
+        self.check_name(url)
+        return None
 
     async def _get(self, url: yarl.URL, types: Sequence[str], headers: Mapping[str, str]) -> FetchedPage | yarl.URL:
         sent = {"User-Agent": AGENT, "Accept": ", ".join(types) or "*/*", "Accept-Encoding": "gzip, deflate", **headers}
-        addresses = await self.check(url)
+        way = through(self._routes, str(url))
+        addresses = await self._where(url, way)
         try:
             async with (
                 _session(addresses, is_https=url.scheme == "https") as client,
-                client.get(url, headers=sent, allow_redirects=False) as answer,
+                client.get(url, headers=sent, allow_redirects=False, **way) as answer,
             ):
                 if (to := _redirect(answer, url)) is not None:
                     return to
@@ -223,15 +246,30 @@ def _redirect(answer: aiohttp.ClientResponse, url: yarl.URL) -> yarl.URL | None:
         raise FetchFailed(f"{display_url(url)} redirects to what is not an address", "url_not_accessible") from error
 
 
-def _session(addresses: Sequence[str], *, is_https: bool) -> aiohttp.ClientSession:
-    """A session whose connections go to these addresses, whatever the name: for one request, so that nothing is shared.
+def _written_address(host: str) -> str | None:
+    """The address that stands there in numbers, in any of the ways that systems read: `127.1` is one, too."""
+    try:
+        [(_, _, _, _, address), *_] = socket.getaddrinfo(
+            host, None, flags=socket.AI_NUMERICHOST, type=socket.SOCK_STREAM
+        )
+    except (OSError, UnicodeError):
+        return None
+    return str(address[0])
+
+
+def _session(addresses: Sequence[str] | None, *, is_https: bool) -> aiohttp.ClientSession:
+    """A session whose connections go to these addresses, whatever the name: for one request, so that nothing is shared. None: to
+    wherever the name leads, which is that of a proxy.
 
     The certificate has to be the name's all the same.
     """
     tls = tls_context() if is_https else True  # which takes a while to make
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
-            resolver=_PinnedResolver(addresses), use_dns_cache=False, force_close=True, ssl=tls
+            resolver=None if addresses is None else _PinnedResolver(addresses),
+            use_dns_cache=False,
+            force_close=True,
+            ssl=tls,
         ),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),

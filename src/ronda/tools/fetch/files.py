@@ -10,6 +10,7 @@ from typing import Final
 import yarl
 
 from ronda.core.parts import File
+from ronda.core.taint import UNTRUSTED
 from ronda.tools.fetch.fetcher import FetchedPage, Fetcher
 
 _UNKNOWN: Final = "application/octet-stream"
@@ -22,7 +23,8 @@ async def fetch_file(fetcher: Fetcher, address: str, name: str | None = None) ->
     kind = found.content_type
     if kind in ("", _UNKNOWN):
         kind = mimetypes.guess_type(name)[0] or _UNKNOWN
-    return File(f"data:{kind};base64,{base64.b64encode(found.data).decode()}", name)
+    data = f"data:{kind};base64,{base64.b64encode(found.data).decode()}"
+    return File(data, name, marks=(UNTRUSTED,))
 
 
 def _name_of(found: FetchedPage) -> str:

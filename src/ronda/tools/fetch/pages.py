@@ -17,16 +17,17 @@ from weakref import WeakKeyDictionary
 import yarl
 from msgspec import Struct
 
+from ronda.errors import ToolFailed
 from ronda.tools.fetch.fetcher import AGENT, Fetcher, FetchFailed, display_url
+from ronda.tools.fetch.page_worker import PageWorkers
 from ronda.tools.fetch.robots import ALL_ALLOWED, MAX_BYTES, NONE_ALLOWED, Rules, parse_robots
-from ronda.tools.fetch.text import TYPES, Unreadable, to_text
+from ronda.tools.fetch.text import TYPES, Text, prepare, why_unreadable
 from ronda.tools.function import in_thread
 
 INTERVAL: Final = 0.25  # seconds between two requests to one site
 MAX_DELAY: Final = 5.0  # of what a site may ask for: a page has ten seconds in all
 KEPT_SECONDS: Final = 3600.0
 KEPT_SITES: Final = 1_000
-AT_ONCE: Final = 2  # pages whose text is being found: it is all CPU
 
 
 class Page(Struct, frozen=True):
@@ -49,25 +50,29 @@ class _Visits:
 
     __slots__ = ("sites", "workers")
 
-    def __init__(self) -> None:
+    def __init__(self, workers: PageWorkers) -> None:
         self.sites: OrderedDict[str, _Site] = OrderedDict()
-        self.workers = asyncio.Semaphore(AT_ONCE)
+        self.workers = workers
 
 
 class PageReader:
-    """May be shared by event loops, each of which asks its sites for itself. `heeds_robots` is the operator's to switch off."""
+    """May be shared by event loops, each of which asks its sites for itself. `heeds_robots` is the operator's to switch off.
+
+    `make_workers` makes what finds the text of pages, for each loop."""
 
     def __init__(
         self,
         fetcher: Fetcher,
         *,
         heeds_robots: bool = True,
+        make_workers: Callable[[], PageWorkers] = PageWorkers,
         interval: float = INTERVAL,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.fetcher = fetcher
         self._heeds_robots = heeds_robots
+        self._make_workers = make_workers
         self._interval = interval
         self._now = now
         self._sleep = sleep
@@ -84,12 +89,20 @@ class PageReader:
             await self._wait_for_turn(url)
 
         found = await self.fetcher.fetch(address, types=TYPES, before_hop=before_hop)
-        async with self._here().workers:
-            try:
-                text = await in_thread(partial(to_text, found))
-            except Unreadable as error:
-                raise FetchFailed(str(error), "unsupported_content_type") from error
+        source = await in_thread(partial(prepare, found))
+        if isinstance(source, Text):
+            return Page(found.url, source.title, source.text)
+        try:
+            text = await self._here().workers.read(source.kind, found.url, source.data)
+        except ToolFailed as error:
+            raise FetchFailed(why_unreadable(source, str(error)), "url_not_accessible") from error
+        if text.problem:
+            raise FetchFailed(why_unreadable(source, text.problem), "unsupported_content_type")
         return Page(found.url, text.title, text.text)
+
+    async def close(self) -> None:
+        """Of the event loop that this is called in."""
+        await self._here().workers.close()
 
     async def _wait_for_turn(self, url: yarl.URL) -> None:
         site = self._site(str(url.origin()))
@@ -110,7 +123,7 @@ class PageReader:
             for other in list(self._visits):
                 if other.is_closed():  # its tasks know it, and would keep it for ever
                     self._visits.pop(other, None)
-            found = self._visits[loop] = _Visits()
+            found = self._visits[loop] = _Visits(self._make_workers())
         return found
 
     def _site(self, origin: str) -> _Site:

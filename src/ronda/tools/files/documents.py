@@ -17,6 +17,8 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ronda._extras import install
+from ronda.drive.offload import load
 from ronda.errors import RondaError
 from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.policy import NoNetwork, Policy
@@ -88,6 +90,7 @@ class Documents:
             self._size -= len(oldest.text)
 
     async def _run(self, kind: str, data: bytes) -> ExtractedText:
+        await load("ronda.sandbox.box")
         from ronda.sandbox.box import open_sandbox  # for servers alone that are sent documents
 
         # Named as a sandbox's own, so that the next server removes what one that was killed leaves.
@@ -104,7 +107,7 @@ class Documents:
             await asyncio.to_thread(remove_tree, folder)
         if finished.ended.code == _NEEDS_PACKAGE:
             package = finished.stderr.text().strip()[:100]
-            help = f"its text cannot be extracted: the server lacks '{package}'; pip install 'ronda[files]' brings it"
+            help = f"its text cannot be extracted: the server lacks '{package}'; {install('files')} brings it"
             return ExtractedText(problem=help)
         if finished.ended.why != "exited" or finished.ended.code != 0:
             return ExtractedText(problem="its text cannot be extracted: the file is damaged, or too much work to read")

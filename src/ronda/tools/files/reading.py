@@ -15,13 +15,14 @@ from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import RondaError
 from ronda.tools.files.session_files import KnownFile, SessionFiles
 from ronda.tools.parameters import parameters
+from ronda.wire.code_tools import LIST_FILES, READ_FILE
 from ronda.wire.file_kinds import Utf8Check
 
 if TYPE_CHECKING:
     from ronda.tools.files.documents import ExtractedText  # with a sandbox behind it
 
-READ: Final = "mistralrs_read_file"
-LIST: Final = "mistralrs_list_files"
+READ: Final = READ_FILE
+LIST: Final = LIST_FILES
 MAX_SLICE: Final = RESULT_CHARS  # characters of one call
 
 # The text of a document; None of a file that is none.

@@ -100,6 +100,8 @@ class McpServer(Struct, frozen=True, kw_only=True):
     era: Era = "auto"
     public_only: bool = False  # a stranger named it: addresses that not everybody can reach are refused …
     exceptions: tuple[str, ...] = ()  # … but for these, which the operator has listed
+    proxy: str | None = None  # the way to it, as --fetch-proxy has it
+    ca_file: str | None = None  # certificates that are trusted beside the system's
 
     def __repr__(self) -> str:
         """Without its headers, environment and token: this ends up in logs and tracebacks."""
@@ -120,6 +122,10 @@ class McpServer(Struct, frozen=True, kw_only=True):
 
 
 TRANSPORTS: Final[dict[type[Source], str]] = {Process: "stdio", Http: "http", Sse: "sse", WebSocket: "websocket"}
+
+
+def through_proxy(server: McpServer, proxy: str | None, ca_file: str | None) -> McpServer:
+    return replace(server, proxy=proxy, ca_file=ca_file) if proxy or ca_file else server
 
 
 def way_in(name: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -257,7 +258,7 @@ class Connection:
         self._link = None
         state: State = "degraded" if self.tools else "failed"
         if (state, why) != (self.state, self.last_error):  # once, however often it is tried
-            log.warning("the MCP server %r: %s", self.name, why)
+            log.warning("the MCP server %r: %s", self.name, _without_paths(why))
         self._mark(state, why)
 
     def _fail_waiters(self, why: str) -> None:
@@ -356,3 +357,11 @@ def _innermost(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+_ADDRESS: Final = re.compile(r"(\w+://[^\s/'\"?#]+)[/?#][^\s'\"]*")
+
+
+def _without_paths(text: str) -> str:
+    """For the log: the path of a server's address may be as secret as a key."""
+    return _ADDRESS.sub(r"\1/…", text)

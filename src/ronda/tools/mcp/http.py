@@ -18,6 +18,9 @@ import msgspec
 from yarl import URL
 
 from ronda.providers.grants import Grant
+from ronda.providers.http.address import Origin
+from ronda.providers.http.proxy import Proxy
+from ronda.providers.http.transport import DIRECT, Routes
 from ronda.providers.oauth import token_for
 from ronda.tools.fetch.addresses import AllowList
 from ronda.tools.fetch.fetcher import Fetcher, FetchFailed
@@ -33,15 +36,17 @@ def http_client(
     read_seconds: float,
     failed: Callable[[], None] | None = None,
     guard: Guard | None = None,
+    routes: Routes = DIRECT,
 ) -> httpx2.AsyncClient:
-    """No proxy is taken from the environment, and no redirect leaves the origin (the SDK sees to that).
+    """No redirect leaves the origin (the SDK sees to that).
 
-    `failed` is called when a message could not be brought to the server. `guard` decides which addresses may be called.
+    `failed` is called when a message could not be brought to the server. `guard` decides which addresses may be called, and
+    `routes` are the way to them: no proxy is taken from the environment.
     """
     return httpx2.AsyncClient(
         headers={"User-Agent": "ronda", **headers},
         timeout=httpx2.Timeout(30.0, read=read_seconds),
-        transport=_Transport(failed, guard),
+        transport=_Transport(failed, guard, routes),
         auth=auth,
         trust_env=False,
     )
@@ -56,19 +61,20 @@ def tls_context() -> ssl.SSLContext:
 class GrantedToken(httpx2.Auth):
     """OAuth client credentials. A token that is refused is asked for anew, once."""
 
-    def __init__(self, grant: Grant) -> None:
+    def __init__(self, grant: Grant, routes: Routes = DIRECT) -> None:
         self._grant = grant
+        self._routes = routes
         self._asking = asyncio.Lock()  # a connection's requests are refused together, and need one token
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        token = await token_for(self._grant)
+        token = await token_for(self._grant, routes=self._routes)
         request.headers["Authorization"] = f"Bearer {token}"
         answer = yield request
         if answer.status_code == 401:
             async with self._asking:
-                known = await token_for(self._grant)
+                known = await token_for(self._grant, routes=self._routes)
                 if known == token:  # nobody else has asked meanwhile
-                    known = await token_for(self._grant, anew=True)
+                    known = await token_for(self._grant, anew=True, routes=self._routes)
             request.headers["Authorization"] = f"Bearer {known}"
             yield request
 
@@ -79,12 +85,15 @@ class Guard:
     def __init__(self, exceptions: Sequence[str]) -> None:
         self._fetcher = Fetcher(AllowList.parse(exceptions))
 
-    async def directed(self, request: httpx2.Request) -> httpx2.Request:
+    async def directed(self, request: httpx2.Request, *, is_proxied: bool) -> httpx2.Request:
         """The request, to the address that was looked at. It itself stays as it is: redirects are judged by the name in it.
-        Raises ConnectError."""
-        host = request.url.host
+        Where a proxy looks the name up, to the name. Raises ConnectError."""
+        host, url = request.url.host, URL(str(request.url))
         try:
-            [address, *_] = await self._fetcher.check(URL(str(request.url)))
+            if is_proxied:
+                self._fetcher.check_name(url)
+                return request
+            [address, *_] = await self._fetcher.check(url)
         except FetchFailed as error:
             raise httpx2.ConnectError(str(error), request=request) from error
         return httpx2.Request(
@@ -97,15 +106,30 @@ class Guard:
 
 
 class _Transport(httpx2.AsyncBaseTransport):
-    def __init__(self, failed: Callable[[], None] | None, guard: Guard | None) -> None:
-        self._inner = httpx2.AsyncHTTPTransport(verify=tls_context(), retries=0)
+    def __init__(self, failed: Callable[[], None] | None, guard: Guard | None, routes: Routes) -> None:
+        self._inner: dict[Proxy | None, httpx2.AsyncHTTPTransport] = {}  # by the way that requests take
         self._failed = failed
         self._guard = guard
+        self._routes = routes
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        url = request.url
+        port = url.port or (443 if url.scheme == "https" else 80)
+        proxy = self._routes.proxies.to(Origin(url.scheme == "https", url.host, port))
         if self._guard is not None:
-            request = await self._guard.directed(request)
-        return await self._inner.handle_async_request(request)
+            request = await self._guard.directed(request, is_proxied=proxy is not None)
+        if (inner := self._inner.get(proxy)) is None:
+            inner = self._inner[proxy] = self._open(proxy)
+        return await inner.handle_async_request(request)
+
+    def _open(self, proxy: Proxy | None) -> httpx2.AsyncHTTPTransport:
+        verify = self._routes.tls or tls_context()
+        through = None
+        if proxy is not None:
+            auth = (proxy.user, proxy.password) if proxy.authorization is not None else None
+            tls = verify if proxy.scheme == "https" else None
+            through = httpx2.Proxy(str(proxy.origin), ssl_context=tls, auth=auth)
+        return httpx2.AsyncHTTPTransport(verify=verify, retries=0, proxy=through)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method != "POST":  # no message: the stream of what the server says unasked, or the end of a session
@@ -127,7 +151,8 @@ class _Transport(httpx2.AsyncBaseTransport):
         return _bound_answer(answer)
 
     async def aclose(self) -> None:
-        await self._inner.aclose()
+        for inner in self._inner.values():
+            await inner.aclose()
 
 
 def _refusal(request: httpx2.Request, why: str) -> httpx2.Response:

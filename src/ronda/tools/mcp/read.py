@@ -17,6 +17,7 @@ from typing import Any, Final, NoReturn, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from ronda._suggest import closest, did_you_mean
 from ronda.core.plan import Approval
 from ronda.errors import BadConfig
 from ronda.providers.grants import Grant
@@ -75,6 +76,9 @@ _TABLE_KEYS: Final = {
 }
 
 
+_WHERE_KEYS: Final = ("command", "url")
+
+
 def read_config(data: bytes, environment: Mapping[str, str], file: str = "the MCP configuration") -> list[McpServer]:
     """A JSON file in either form. Raises BadConfig."""
     if len(data) > MAX_CONFIG:
@@ -103,7 +107,8 @@ def read_tables(tables: Mapping[str, Any], environment: Mapping[str, str], file:
     for name, entry in tables.items():
         place = f"mcp.{name}"
         if isinstance(entry, dict) and (unknown := entry.keys() - _TABLE_KEYS):
-            reader.refuse(place, f"has an unknown key {min(unknown)!r}; it may have {', '.join(sorted(_TABLE_KEYS))}")
+            has = f"it may have {', '.join(sorted(_TABLE_KEYS))}"
+            reader.refuse(place, f"has an unknown key {min(unknown)!r}; {did_you_mean(min(unknown), _TABLE_KEYS, has)}")
         found.append(reader.entry(name, entry, place))
     return check_distinct(found, file)
 
@@ -219,7 +224,7 @@ class _Reader:
         if transport == "stdio":
             command = self._text(table, "command", place)
             if not command:
-                self.refuse(place, "needs a 'command', the program to start")
+                self.refuse(place, f"needs a 'command', the program to start{_misspelt(table)}")
             folders = [self._text(table, key, place) for key in ("folder", "cwd", "work_dir")]
             args, folder = self._texts(table, "args", place) or (), next(filter(None, folders), None)
             sandbox = self._sandbox(table, place)
@@ -229,7 +234,10 @@ class _Reader:
         url = self._text(table, "url", place)
         schemes = ("ws://", "wss://") if transport == "websocket" else ("http://", "https://")
         if not url or not url.startswith(schemes):
-            self.refuse(place, f"needs a 'url' that begins with {' or '.join(schemes)}")
+            needs = f"needs a 'url' that begins with {' or '.join(schemes)}"
+            if not url and transport == "http":
+                needs += ", or a 'command', the program to start"
+            self.refuse(place, needs + _misspelt(table))
         headers = self._pairs(table, "headers", place)
         if transport == "websocket":
             return WebSocket(url, headers)
@@ -320,6 +328,14 @@ class _Reader:
         if not isinstance(value, str) or value not in words:
             self.refuse(f"{place}.{key}", f"is {value!r}; it may be {', '.join(map(repr, words))}")
         return words[value]
+
+
+def _misspelt(table: dict[str, Any]) -> str:
+    """A key that may have been meant as one of those that say where the server is: others may be another program's."""
+    for key in table:
+        if key not in _TABLE_KEYS and (meant := closest(key, _WHERE_KEYS)) is not None:
+            return f"; it has {key!r}: did you mean {meant!r}?"
+    return ""
 
 
 def _unused_source(table: object) -> Source:

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
-from ronda.errors import BadConfig
+from ronda._extras import check_extra
 from ronda.tools.mcp.config import McpServer
 from ronda.tools.mcp.offers import McpTool, McpTools, ResourceTool, offered_tools
 
@@ -111,5 +110,4 @@ def status_of(one: Connection) -> ServerStatus:
 
 def check_package() -> None:
     """Cheap: nothing is imported yet."""
-    if find_spec("mcp") is None:
-        raise BadConfig("MCP servers need the package 'mcp': pip install 'ronda[mcp]'")
+    check_extra("mcp", "an MCP server")

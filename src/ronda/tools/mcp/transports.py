@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import assert_never
@@ -12,10 +13,12 @@ from mcp.client._transport import TransportStreams
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from ronda.providers.http.transport import Routes, web_routes
 from ronda.providers.oauth import token_for
 from ronda.tools.mcp.bounds import MAX_MESSAGE
 from ronda.tools.mcp.config import Http, McpServer, Process, Sse, WebSocket
 from ronda.tools.mcp.http import GrantedToken, Guard, http_client, tls_context
+from ronda.tools.mcp.log_paths import hidden_path
 from ronda.tools.mcp.process import Complaints, process_streams
 from ronda.tools.mcp.streams import WatchedReads, WatchedWrites
 from ronda.tools.mcp.websocket import websocket_streams
@@ -30,8 +33,10 @@ async def open_streams(
     `auth` proves who calls, instead of what the server's settings say."""
     if not isinstance(server.source, Process):
         await asyncio.to_thread(tls_context)
-    async with _streams(server, complaints, ended, auth or _auth(server)) as (received, leaving):
-        yield WatchedReads(received, ended), WatchedWrites(leaving)
+    address = "" if isinstance(server.source, Process) else server.source.url
+    with hidden_path(address):
+        async with _streams(server, complaints, ended, auth or _auth(server)) as (received, leaving):
+            yield WatchedReads(received, ended), WatchedWrites(leaving)
 
 
 def _streams(
@@ -59,7 +64,9 @@ def _streams(
 @asynccontextmanager
 async def _http(url: str, server: McpServer, auth: httpx2.Auth | None) -> AsyncGenerator[TransportStreams, None]:
     async with (
-        http_client(_headers(server), auth, server.call_seconds + 60, guard=_guard(server)) as client,
+        http_client(
+            _headers(server), auth, server.call_seconds + 60, guard=_guard(server), routes=_routes(server)
+        ) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
     ):
         yield streams
@@ -73,7 +80,7 @@ async def _sse(
         headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
     ) -> httpx2.AsyncClient:
         # The one stream may be silent for long. A message that is refused is no news to the SDK: whoever waits would wait on.
-        return http_client(headers or {}, own_auth, 3600.0, ended, _guard(server))
+        return http_client(headers or {}, own_auth, 3600.0, ended, _guard(server), _routes(server))
 
     async with sse_client(source.url, headers=_headers(server), httpx_client_factory=client) as streams:
         yield streams
@@ -83,14 +90,14 @@ async def _sse(
 async def _websocket(source: WebSocket, server: McpServer) -> AsyncGenerator[TransportStreams, None]:
     headers = _headers(server)
     if server.grant is not None:
-        headers["Authorization"] = f"Bearer {await token_for(server.grant)}"
-    async with websocket_streams(source.url, headers) as streams:
+        headers["Authorization"] = f"Bearer {await token_for(server.grant, routes=_routes(server))}"
+    async with websocket_streams(source.url, headers, _routes(server)) as streams:
         yield streams
 
 
 def _auth(server: McpServer) -> httpx2.Auth | None:
     if server.grant is not None:
-        return GrantedToken(server.grant)
+        return GrantedToken(server.grant, _routes(server))
     if server.login is None or server.bearer_token:
         return None
     from ronda.tools.mcp.login import kept_login  # for those whose token a person has got
@@ -100,6 +107,10 @@ def _auth(server: McpServer) -> httpx2.Auth | None:
 
 def _guard(server: McpServer) -> Guard | None:
     return Guard(server.exceptions) if server.public_only else None
+
+
+def _routes(server: McpServer) -> Routes:
+    return web_routes(server.proxy, server.ca_file, os.environ)
 
 
 def _headers(server: McpServer) -> dict[str, str]:

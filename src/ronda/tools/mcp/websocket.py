@@ -11,7 +11,8 @@ import aiohttp
 from mcp.client._transport import TransportStreams
 
 from ronda.errors import ToolFailed
-from ronda.providers.http.session import session, why_not_reached
+from ronda.providers.http.session import session, through, why_not_reached
+from ronda.providers.http.transport import DIRECT, Routes
 from ronda.tools.mcp.bounds import MAX_MESSAGE
 from ronda.tools.mcp.streams import message_streams
 
@@ -19,12 +20,19 @@ PING_SECONDS = 30.0  # a peer that is gone without a word is found out by the ne
 
 
 @asynccontextmanager
-async def websocket_streams(url: str, headers: Mapping[str, str]) -> AsyncGenerator[TransportStreams, None]:
+async def websocket_streams(
+    url: str, headers: Mapping[str, str], routes: Routes = DIRECT
+) -> AsyncGenerator[TransportStreams, None]:
     """Raises ToolFailed where nobody answers."""
     client = await session()
     try:
         socket = await client.ws_connect(
-            url, protocols=("mcp",), headers=headers, max_msg_size=MAX_MESSAGE, heartbeat=PING_SECONDS
+            url,
+            protocols=("mcp",),
+            headers=headers,
+            max_msg_size=MAX_MESSAGE,
+            heartbeat=PING_SECONDS,
+            **through(routes, url.replace("ws", "http", 1)),
         )
     except aiohttp.WSServerHandshakeError as error:
         raise ToolFailed(f"the server does not open a WebSocket: HTTP {error.status}") from error

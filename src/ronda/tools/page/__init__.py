@@ -10,11 +10,18 @@ offer        which tools there are for a project
 services     what all of it needs, one for each server
 """
 
-from ronda.tools.page.assets import PageAssets
-from ronda.tools.page.capture import capture as capture
-from ronda.tools.page.export import export_zip
-from ronda.tools.page.offer import page_tools
-from ronda.tools.page.project import PageProject
-from ronda.tools.page.services import PageServices, open_page_services
+from ronda._extras import MissingPackages, install
+
+try:
+    from ronda.tools.page.assets import PageAssets
+    from ronda.tools.page.capture import capture as capture
+    from ronda.tools.page.export import export_zip
+    from ronda.tools.page.offer import page_tools
+    from ronda.tools.page.project import PageProject
+    from ronda.tools.page.services import PageServices, open_page_services
+except ModuleNotFoundError as error:
+    if error.name not in ("aiohttp", "yarl"):  # what a server has; pictures need more, and say so when they are drawn
+        raise
+    raise MissingPackages(f"ronda.tools.page needs packages that are not installed: {install('page')}") from error
 
 __all__ = ["PageAssets", "PageProject", "PageServices", "capture", "export_zip", "open_page_services", "page_tools"]

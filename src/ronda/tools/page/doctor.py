@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from ronda._extras import install
 from ronda.sandbox.doctor import Line
 from ronda.tools.page.browser import Browser, find_chromium
 from ronda.tools.page.cutout import has_onnxruntime
@@ -12,7 +13,7 @@ from ronda.tools.page.imaging import has_pillow
 from ronda.tools.page.packages import cutout_model, missing_packages, packages_folder
 
 _SETUP = "ronda page setup"
-_EXTRA = "pip install 'ronda[page]'"
+_EXTRA = install("page")
 
 
 def examine_page(folder: Path | None = None, browser: Browser | None = None) -> list[Line]:

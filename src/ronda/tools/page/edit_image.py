@@ -16,7 +16,7 @@ from ronda.tools.page.imaging import draw_over
 from ronda.tools.page.pictures import Picture
 from ronda.tools.page.project import PageProject
 from ronda.tools.page.services import PageServices
-from ronda.tools.page.sources import find_picture
+from ronda.tools.page.sources import find_picture, marks_of_pictures
 from ronda.tools.page.tool import Outcome, PageError, PageTool, read_texts
 from ronda.tools.parameters import object_schema
 
@@ -68,7 +68,7 @@ def edit_image(project: PageProject, services: PageServices) -> PageTool:
         if services.images is None and not services.can_draw:
             raise PageError(*NO_SERVICE)
         try:
-            finding = [find_picture(url, services.assets, services.fetcher) for url in urls]
+            finding = [find_picture(url, services.assets, services.fetcher, context.marks) for url in urls]
             drawn = await draw(prompt.strip(), await asyncio.gather(*finding), ratio)
         except ToolFailed as error:
             drawn = PictureResult(problem=str(error))
@@ -85,7 +85,8 @@ def edit_image(project: PageProject, services: PageServices) -> PageTool:
         elif services.images is None:
             image["placeholder"] = True
             result["note"] = PLACEHOLDERS
-        return Outcome(result, {"image": image}, () if drawn.image is None else (drawn.image,))
+        shown = () if drawn.image is None else (drawn.image,)
+        return Outcome(result, {"image": image}, shown, marks=marks_of_pictures(urls))
 
     return PageTool(
         project,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+from ronda._extras import install
 from ronda.core.parts import Image
 from ronda.drive import Provider, ToolContext
 from ronda.errors import RondaError, ToolFailed
@@ -48,7 +49,9 @@ def extract_assets(project: PageProject, services: PageServices, vision: Provide
         if not pictures:
             raise PageError("No input images are available for asset extraction.", "No input images")
         if not services.can_draw:
-            raise PageError("Asset extraction is not installed on this server: it needs ronda[page].", "Not installed")
+            raise PageError(
+                f"Asset extraction is not installed on this server: it needs {install('page')}.", "Not installed"
+            )
         try:
             boxes, usage = await find_boxes(vision, [picture.url for picture in pictures], descriptions)
         except RondaError as error:  # a provider's, or what it said was of no use

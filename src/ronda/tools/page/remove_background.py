@@ -6,13 +6,14 @@ import asyncio
 from functools import partial
 from typing import Any, Final
 
+from ronda._extras import install
 from ronda.drive import ToolContext
 from ronda.errors import ToolFailed
 from ronda.tools.function import in_thread
 from ronda.tools.page.generate_images import PictureResult, save_picture
 from ronda.tools.page.project import PageProject
 from ronda.tools.page.services import PageServices
-from ronda.tools.page.sources import find_picture
+from ronda.tools.page.sources import find_picture, marks_of_pictures
 from ronda.tools.page.tool import Outcome, PageError, PageTool, read_texts
 from ronda.tools.parameters import object_schema
 
@@ -25,10 +26,10 @@ _PARAMETERS = object_schema(
 
 
 def remove_background(project: PageProject, services: PageServices) -> PageTool:
-    async def cut(url: str, slots: asyncio.Semaphore) -> PictureResult:
+    async def cut(url: str, slots: asyncio.Semaphore, marks: frozenset[str]) -> PictureResult:
         try:
             async with slots:
-                picture = await find_picture(url, services.assets, services.fetcher)
+                picture = await find_picture(url, services.assets, services.fetcher, marks)
                 return await save_picture(await in_thread(partial(services.cutter.cut_out, picture)), project, services)
         except ToolFailed as error:
             return PictureResult(problem=str(error))
@@ -42,13 +43,13 @@ def remove_background(project: PageProject, services: PageServices) -> PageTool:
         )
         if not services.can_draw:
             raise PageError(
-                "Background removal is not installed on this server: it needs ronda[page].",
+                f"Background removal is not installed on this server: it needs {install('page')}.",
                 "Background removal is not installed",
             )
         if len(urls) > MOST:
             raise PageError(f"remove_background takes {MOST} pictures at the most", "Too many images")
         slots = asyncio.Semaphore(AT_A_TIME)
-        cuts = await asyncio.gather(*(cut(url, slots) for url in urls))
+        cuts = await asyncio.gather(*(cut(url, slots, context.marks) for url in urls))
         method = services.cutter.method
         images = [
             {"image_url": url, "result_url": one.url, "status": "ok" if one.url else "error"}
@@ -56,7 +57,7 @@ def remove_background(project: PageProject, services: PageServices) -> PageTool:
             for url, one in zip(urls, cuts, strict=True)
         ]
         shown = tuple(one.image for one in cuts if one.image is not None)
-        return Outcome({"images": images}, {"images": images}, shown)
+        return Outcome({"images": images}, {"images": images}, shown, marks=marks_of_pictures(urls))
 
     return PageTool(
         project,

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from ronda.errors import BadConfig
+from ronda.providers.http.transport import DIRECT, Routes
 from ronda.tools.fetch.addresses import AllowList
 from ronda.tools.fetch.fetcher import Fetcher
 from ronda.tools.page.assets import PageAssets
@@ -68,8 +69,8 @@ class PageServices:
         self.assets.close()
 
 
-def page_fetcher(allow: Sequence[str] = ()) -> Fetcher:
-    return Fetcher(AllowList.parse(allow), seconds=FETCH_SECONDS, max_bytes=MAX_BYTES)
+def page_fetcher(allow: Sequence[str] = (), routes: Routes = DIRECT) -> Fetcher:
+    return Fetcher(AllowList.parse(allow), seconds=FETCH_SECONDS, max_bytes=MAX_BYTES, routes=routes)
 
 
 def open_page_services(
@@ -78,13 +79,14 @@ def open_page_services(
     images: Mapping[str, Any] | None = None,
     page: Mapping[str, Any] | None = None,
     fetch_allow: Sequence[str] = (),
+    routes: Routes = DIRECT,
 ) -> PageServices:
     """`data_dir` is the server's data folder, None where nothing is kept; `images` and `page` are the operator's tables of
-    these names. Raises BadConfig."""
+    these names, `routes` the way to addresses that pages name. Raises BadConfig."""
     settings = _read("page", page or {}, PageSettings)
     service = ImagesApi(_read("images", images, ImagesSettings), fetch_allow) if images else None
     assets = PageAssets(None if data_dir is None else data_dir / "page-assets")
-    return PageServices(assets, settings, page_fetcher(fetch_allow), service)
+    return PageServices(assets, settings, page_fetcher(fetch_allow, routes), service)
 
 
 _Settings = TypeVar("_Settings")

@@ -54,6 +54,7 @@ class Outcome(Struct, frozen=True):
     files: dict[str, str] = {}  # that the call changed, with what is in them now
     ok: bool = True
     usage: Usage = NO_USAGE  # of a model that was asked for it
+    marks: tuple[str, ...] = ()  # what the model reads by it (`core.taint`)
 
 
 class PageTool:
@@ -98,7 +99,9 @@ class PageTool:
             if self._project.code:  # a stylesheet may come before its page
                 details["code"] = self._project.code
         text = msgspec.json.encode(outcome.result).decode()
-        return ToolOutput(text, outcome.images, failed=not outcome.ok, usage=outcome.usage, details=details)
+        return ToolOutput(
+            text, outcome.images, failed=not outcome.ok, usage=outcome.usage, details=details, marks=outcome.marks
+        )
 
 
 def shorten(text: str, most: int) -> str:

@@ -7,10 +7,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ronda.providers.http.transport import DIRECT, Routes
 from ronda.tools.fetch.fetcher import FetchFailed
 from ronda.tools.fetch.pages import PageReader
 from ronda.tools.search.backend import MAX_QUERY, MAX_RESULTS, Backend, Query, Result, SearchFailed
 from ronda.tools.search.rank import Embed, select
+from ronda.tools.search.service import service_routes
 from ronda.wire.web_search import SearchOptions
 
 PAGES_SECONDS: Final = 10.0  # for all pages of one search together
@@ -19,8 +21,11 @@ PAGES_SECONDS: Final = 10.0  # for all pages of one search together
 class Searcher:
     """`embed` makes vectors of texts, for a better ranking."""
 
-    def __init__(self, backend: Backend, pages: PageReader, embed: Embed | None = None) -> None:
+    def __init__(
+        self, backend: Backend, pages: PageReader, embed: Embed | None = None, routes: Routes = DIRECT
+    ) -> None:
         self.pages = pages
+        self._routes = routes
         self.backend = backend
         self._embed = embed
 
@@ -33,7 +38,8 @@ class Searcher:
             return await self._read_one(text, options)
         if len(text) > MAX_QUERY:
             raise SearchFailed(f"the query is longer than {MAX_QUERY} characters", "query_too_long")
-        found = await self.backend.search(Query(text, options))
+        with service_routes(self._routes):
+            found = await self.backend.search(Query(text, options))
         results = [result for result in found[:MAX_RESULTS] if options.permits(result.url)]
         if self.backend.finds_pages:
             results = await self._with_pages(results, options)

@@ -7,20 +7,36 @@ must not go elsewhere.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, Final
 
 import aiohttp
 import msgspec
 
-from ronda.providers.http.session import read_within, session, why_not_reached
+from ronda.providers.http.session import read_within, session, through, why_not_reached
+from ronda.providers.http.transport import DIRECT, Routes
 from ronda.tools.function import in_thread
 from ronda.tools.search.backend import SearchFailed
 
 SECONDS: Final = 10.0
 MAX_BYTES: Final = 5 * 1024 * 1024
 SMALL: Final = 64 * 1024  # bytes that are read at once: more would hold the event loop
+
+
+_routes: ContextVar[Routes] = ContextVar("routes", default=DIRECT)
+
+
+@contextmanager
+def service_routes(routes: Routes) -> Iterator[None]:
+    """The way to the services that are asked inside."""
+    before = _routes.set(routes)
+    try:
+        yield
+    finally:
+        _routes.reset(before)
 
 
 async def ask(
@@ -44,7 +60,13 @@ async def ask(
         async with (
             asyncio.timeout(SECONDS),
             client.request(
-                method, address, params=parameters, data=data, headers=sent, allow_redirects=False
+                method,
+                address,
+                params=parameters,
+                data=data,
+                headers=sent,
+                allow_redirects=False,
+                **through(_routes.get(), address),
             ) as answer,
         ):
             if answer.status == 429:

@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, assert_never
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
+from ronda._extras import check_extra
 from ronda.errors import BadConfig
+from ronda.providers.http.transport import DIRECT, Routes
 from ronda.tools.fetch.addresses import AllowList
 from ronda.tools.fetch.fetcher import Fetcher
+from ronda.tools.fetch.page_worker import PageWorkers
 from ronda.tools.fetch.pages import PageReader
 from ronda.tools.search.backend import Backend, NoBackend
 from ronda.tools.search.callback import CallbackBackend
@@ -86,14 +90,29 @@ def open_backend(settings: BackendSettings) -> Backend:
     assert_never(settings)
 
 
+def destination(settings: BackendSettings) -> str | None:
+    """The host that queries are sent to; None where they stay on this machine."""
+    match settings:
+        case DuckDuckGoSettings(address=address) | SearxngSettings(address=address) | JsonApi(address=address):
+            return urlsplit(address).hostname or address
+        case FolderSettings() | NoSettings():
+            return None
+    assert_never(settings)
+
+
 def open_searcher(
     table: Mapping[str, Any],
     callback: SearchCallback | None = None,
     allow: Sequence[str] = (),
     embed: Embed | None = None,
+    make_workers: Callable[[], PageWorkers] = PageWorkers,
+    routes: Routes = DIRECT,
 ) -> Searcher:
-    """`callback` searches instead of what the table names; `allow` lists addresses beside public ones. Raises BadConfig."""
+    """`callback` searches instead of what the table names; `allow` lists addresses beside public ones, and `routes` are the way
+    to all of them; `make_workers` makes what finds the text of pages. Raises BadConfig."""
+    check_extra("web", "searching and reading the web")
     settings = read_settings(table)
     backend = open_backend(settings.backend) if callback is None else CallbackBackend(callback)
-    pages = PageReader(Fetcher(AllowList.parse(allow)), heeds_robots=settings.robots)
-    return Searcher(backend, pages, embed)
+    fetcher = Fetcher(AllowList.parse(allow), routes=routes)
+    pages = PageReader(fetcher, heeds_robots=settings.robots, make_workers=make_workers)
+    return Searcher(backend, pages, embed, routes)

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from ronda.core.plan import ToolSpec
-from ronda.core.taint import UNTRUSTED
+from ronda.core.taint import EGRESS, UNTRUSTED
 from ronda.drive import Tool, ToolContext, ToolOutput
 from ronda.tools.fetch.fetcher import FetchFailed
 from ronda.tools.parameters import parameters
@@ -33,12 +33,12 @@ SECONDS: Final = 60.0
 Histories: TypeAlias = dict[str, SearchHistory]
 MAX_RUNS: Final = 1_000  # that a program's own tools remember, the latest
 
-_CITE: Final = (
+CITE: Final = (
     "Each source has a number. Cite the sources that you use in your answer by their numbers, as in [1] or [2]."
 )
 _SEARCH_TEXT: Final = (
     "Search the web. Use this for whatever you cannot know, or that may have changed: news, prices, versions, people, places. "
-    "The result holds pages with the passages that fit the query best. " + _CITE
+    "The result holds pages with the passages that fit the query best. " + CITE
 )
 _EXTRACT_TEXT: Final = (
     "Read one web page or PDF as text, by its address. Use this for an address that the user gives, "
@@ -126,7 +126,7 @@ class ExtractTool(_WebTool):
     def _describe(self, options: SearchOptions) -> ToolSpec:
         text = options.extract_description or _EXTRACT_TEXT
         if options.extract_description is None and options.page_citations != "none":
-            text += f" {_CITE}"
+            text += f" {CITE}"
         return _spec(EXTRACT, text, "url", "The address of the page: http or https.")
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
@@ -158,7 +158,7 @@ def _spec(name: str, description: str, argument: str, meaning: str) -> ToolSpec:
         kind="builtin",
         repeatable=True,
         timeout=SECONDS,
-        labels=("web", UNTRUSTED),
+        labels=("web", UNTRUSTED, EGRESS),  # a query, or an address, can say anything to who reads it
     )
 
 
