@@ -16,6 +16,7 @@ from typing import Any
 
 from openai import APIStatusError, OpenAI
 from tests.conformance_local.auto import auto
+from tests.conformance_local.responses import responses
 from tests.conformance_local.schemas import TOOLS, declared
 
 from ronda.schema.validate import Validator
@@ -157,6 +158,7 @@ def main(arguments: list[str]) -> int:
     parts: dict[str, Part] = {
         "calls": forced_calls,
         "choices": choices,
+        "responses": lambda client, _: responses(str(client.base_url).rstrip("/")),
         "auto": lambda client, pool: auto(client, pool, data),
         "schemas": lambda client, pool: schemas(client, pool, data),
     }

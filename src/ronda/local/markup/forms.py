@@ -1,0 +1,230 @@
+"""How each family writes a call, as a grammar must spell it out: the form of a call, and what comes before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ronda.local.grammar import Cost, schema_of
+from ronda.local.grammar.shapes import Shape
+from ronda.local.markup.family import OPEN_SUFFIX, Family, FamilyName
+from ronda.local.markup.lark import Lark, alternatives
+from ronda.local.markup.notation import TagForm, gemma, keywords, literals, tags
+
+_ANY: Final = {"{#}": "/[0-9]{1,2}/", "{id}": "/[a-zA-Z0-9]{9}/"}  # a number, and an id as Mistral writes one
+
+
+class Form(Struct, frozen=True):
+    """`mark lead name arguments ends tail`, in this order; where a wrapper holds several calls, `again` is between them.
+
+    In `name` and `ends` stand {} for the tool's name, {#} for a number and {id} for an id that the model makes up.
+    """
+
+    mark: str  # what begins a call, and cannot be taken for text
+    name: str
+    ends: str = ""
+    lead: str = ""
+    tail: str = ""
+    again: str | None = None  # None: each call has a wrapper of its own
+    join: str = ""  # between wrappers
+    native: Callable[[Lark, Shape], str] | None = None  # None: the arguments are JSON
+    key: int = 0  # what a key costs more than in JSON
+    quotes: int = 2  # what the quotes around a string cost
+
+    def cost(self, name: str, cost: Cost) -> int:
+        """Tokens of a call beside its arguments."""
+        written = self.mark, self.lead + self.name.replace("{}", name), self.ends + self.tail
+        return sum(cost.literal(piece) for piece in written if piece) + 9 * sum(
+            any_ in "".join(written) for any_ in _ANY
+        )
+
+    def arguments(self, lark: Lark, shape: Shape) -> str:
+        return lark.json(schema_of(shape)) if self.native is None else self.native(lark, shape)
+
+    def call(self, lark: Lark, name: str, arguments: str) -> str:
+        pieces = lark.fill(self.name.replace("{}", name), _ANY), arguments, lark.fill(self.ends, _ANY)
+        return lark.rule(" ".join(piece for piece in pieces if piece))
+
+    def rest(self, lark: Lark, calls: Sequence[str], *, several: bool) -> str:
+        """Everything after the mark, up to the end of the wrapper."""
+        one = alternatives(calls)
+        between = "" if not self.again else f"{lark.text(self.again)} "
+        more = f"({between}{one})*" if several and self.again is not None else ""
+        pieces = lark.text(self.lead) if self.lead else "", one, more, lark.text(self.tail) if self.tail else ""
+        return " ".join(piece for piece in pieces if piece)
+
+    def example(self, name: str, arguments: str) -> str:
+        """A call as text, where the arguments are JSON."""
+        filled = (
+            f"{self.name}{arguments}{self.ends}".replace("{}", name).replace("{#}", "0").replace("{id}", "a1b2c3d4e")
+        )
+        return f"{self.mark}{self.lead}{filled}{self.tail}"
+
+
+_OBJECT: Final = '{"name": "{}", "arguments": '
+
+
+def _key_tags(suffix: str, line: str) -> TagForm:
+    return TagForm(
+        f"<arg_key{suffix}>{{}}</arg_key{suffix}>{line}<arg_value{suffix}>", f"</arg_value{suffix}>{line}", words="json"
+    )
+
+
+def _glm(line: str) -> Form:
+    return Form("<tool_call>", f"{{}}{line}", tail="</tool_call>", join="\n", native=_key_tags("", line).write, key=40)
+
+
+def _hy3(suffix: str) -> Form:
+    return Form(
+        f"<tool_calls{suffix}>",
+        f"<tool_call{suffix}>{{}}<tool_sep{suffix}>\n",
+        f"</tool_call{suffix}>",
+        "\n",
+        f"\n</tool_calls{suffix}>",
+        "\n",
+        native=_key_tags(suffix, "\n").write,
+        key=44 + 4 * len(suffix),
+    )
+
+
+def _dsml(wrapper: str) -> Form:
+    native = TagForm('<｜DSML｜parameter name="{}" string="{text}">', "</｜DSML｜parameter>\n", words="json").write
+    name, ends = '<｜DSML｜invoke name="{}">\n', "</｜DSML｜invoke>"
+    return Form(f"<｜DSML｜{wrapper}>", name, ends, "\n", f"\n</｜DSML｜{wrapper}>", "\n", native=native, key=90)
+
+
+def _deepseek(name: str, ends: str) -> Form:
+    begin, end = "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"
+    return Form("<｜tool▁calls▁begin｜>", begin + name, ends + end, tail="<｜tool▁calls▁end｜>", again="")
+
+
+FORMS: Final[dict[FamilyName, Form]] = {
+    "hermes": Form("<tool_call>", _OBJECT, "}", "\n", "\n</tool_call>", join="\n"),
+    "qwen_xml": Form(
+        "<tool_call>", "<function={}>\n", "</function>", "\n", "\n</tool_call>", join="\n", native=tags, key=28
+    ),
+    "seed": Form(
+        "<seed:tool_call>",
+        "<function={}>\n",
+        "</function>",
+        "\n",
+        "\n</seed:tool_call>",
+        join="\n",
+        native=TagForm("<parameter={}>", "</parameter>\n", words="python").write,
+        key=26,
+    ),
+    "functionary": Form("<function=", "{}>", tail="</function>"),
+    "glm": _glm("\n"),
+    "glm_flat": _glm(""),
+    "hy3": _hy3(""),
+    "hy3_open": _hy3(OPEN_SUFFIX),
+    "hunyuan": Form("<tool_calls>", _OBJECT, "}", "[", "]</tool_calls>", ", "),
+    "minimax": Form(
+        "<minimax:tool_call>",
+        '<invoke name="{}">\n',
+        "</invoke>",
+        "\n",
+        "\n</minimax:tool_call>",
+        "\n",
+        native=TagForm('<parameter name="{}">', "</parameter>\n", words="json").write,
+        key=34,
+    ),
+    "dsml": _dsml("function_calls"),
+    "dsml_v4": _dsml("tool_calls"),
+    "deepseek": _deepseek("{}<｜tool▁sep｜>", ""),
+    "deepseek_r1": _deepseek("function<｜tool▁sep｜>{}\n```json\n", "\n```"),
+    "step3": Form(
+        "<｜tool_calls_begin｜>",
+        '<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="{}">\n',
+        "</steptml:invoke><｜tool_call_end｜>",
+        "\n",
+        "\n<｜tool_calls_end｜>",
+        "\n",
+        native=TagForm('<steptml:parameter name="{}">', "</steptml:parameter>\n", words="json").write,
+        key=50,
+    ),
+    "kimi": Form(
+        "<|tool_calls_section_begin|>",
+        "<|tool_call_begin|>functions.{}:{#}<|tool_call_argument_begin|>",
+        "<|tool_call_end|>",
+        tail="<|tool_calls_section_end|>",
+        again="",
+    ),
+    "harmony": Form("<|channel|>commentary to=functions.", "{} <|constrain|>json<|message|>", tail="<|call|>"),
+    "atem": Form(
+        " to=",
+        '{}<|message|><atem:function_calls>\n<atem:invoke name="{}">\n',
+        "</atem:invoke>",
+        tail="\n</atem:function_calls>",
+        native=TagForm('<atem:parameter name="{}">', "</atem:parameter>\n", words="json").write,
+        key=44,
+    ),
+    "gemma4": Form("<|tool_call>", "{}", "", "call:", "<tool_call|>", native=gemma, quotes=10),
+    "lfm2": Form("<|tool_call_start|>", "{}(", ")", "[", "]<|tool_call_end|>", ", ", native=literals),
+    "lfm2_json": Form("<|tool_call_start|>", _OBJECT, "}", "[", "]<|tool_call_end|>", ", "),
+    "olmo": Form("<function_calls>", "{}(", ")", "\n", "\n</function_calls>", "\n", native=keywords),
+    "pythonic": Form("[", "{}(", ")", tail="]", again=", ", native=literals),
+    "llama3": Form('{"name": "', '{}", "parameters": ', "}", join="\n"),
+    "llama4": Form('{"name": "', '{}", "parameters": ', "}", join="\n"),
+    "mistral": Form("[TOOL_CALLS]", "{}[ARGS]"),
+    "mistral_id": Form("[TOOL_CALLS]", "{}[CALL_ID]{id}[ARGS]"),
+    "mistral_list": Form("[TOOL_CALLS]", _OBJECT, ', "id": "{id}"}', "[", "]", ", "),
+    "cohere": Form(
+        "<|START_ACTION|>",
+        '{"tool_call_id": "{#}", "tool_name": "{}", "parameters": ',
+        "}",
+        "[\n    ",
+        "\n]<|END_ACTION|>",
+        ",\n    ",
+    ),
+    "granite": Form("<|tool_call|>", _OBJECT, "}", "[", "]", ", "),
+    "phi4": Form("<|tool_call|>", _OBJECT, "}", "[", "]<|/tool_call|>", ", "),
+    "internlm": Form(
+        "<|action_start|><|plugin|>", '{"name": "{}", "parameters": ', "}", "\n", "<|action_end|>", join="\n"
+    ),
+    "nemotron": Form("<TOOLCALL>", _OBJECT, "}", "[", "]</TOOLCALL>", ", "),
+    "generic": Form('{"name": "', '{}", "arguments": ', "}", join="\n"),
+}
+
+
+class Channels(Struct, frozen=True):
+    """A family whose texts are in messages of their own: what begins each, what is between, and what ends the last."""
+
+    turn: str
+    thought: str
+    comments: tuple[str, ...]
+    final: str
+    end: str
+    reserved: str  # a regular expression: what no text holds
+
+
+CHANNELS: Final[dict[FamilyName, Channels]] = {
+    "harmony": Channels(
+        "<|end|><|start|>assistant",
+        "<|channel|>analysis<|message|>",
+        ("<|channel|>commentary<|message|>",),
+        "<|channel|>final<|message|>",
+        "<|return|>",
+        r"<\|(channel|message|start|constrain)\|>",
+    ),
+    "atem": Channels(
+        "<|eom|><|start|>assistant",
+        " to=self<|message|>",
+        (),
+        " to=user<|message|>",
+        "<|eot|>",
+        r"<\|(message|start|eom|eot)\|>",
+    ),
+}
+
+
+def call_marks(family: Family) -> tuple[str, ...]:
+    """What a call of the family may begin with, what we write ourselves included."""
+    return tuple(dict.fromkeys((FORMS[family.name].mark, *family.opens)))
+
+
+def decodes_in_one_step(family: Family) -> bool:
+    """Whether the beginning of a call cannot be told from something else, or texts are in messages of their own."""
+    return family.bare is not None or family.name in CHANNELS

@@ -1,0 +1,86 @@
+"""Templates of which we have no family, and which the engine works out: in the shapes of public models, of our own making."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from tests.local.markup.shapes import Call, Shape, Spell, after_name, chat, each, objects, rows
+
+
+def _numbered(calls: Sequence[Call]) -> str:
+    texts = [
+        f"<|call|>functions.{name}:{n}<|arguments|>{json.dumps(given)}<|/call|>"
+        for n, (name, given) in enumerate(calls)
+    ]
+    return f"<|calls|>{''.join(texts)}<|/calls|>"
+
+
+def _keyed(calls: Sequence[Call]) -> str:
+    texts = [f'{{"{name}": {json.dumps(given)}}}' for name, given in calls]
+    return f"<|tools_prefix|>[{', '.join(texts)}]<|tools_suffix|>"
+
+
+_NUMBERED: Final = each(
+    "{{ '<|call|>functions.' + call.function.name + ':' }}{{ loop.index0 }}"
+    "{{ '<|arguments|>' }}{{ call.function.arguments | tojson }}{{ '<|/call|>' }}",
+    before="<|calls|>",
+    after="<|/calls|>",
+)
+_KEYED: Final = each(
+    "{{ '{\"' + call.function.name + '\": ' }}{{ call.function.arguments | tojson }}{{ '}' }}",
+    before="<|tools_prefix|>[",
+    between=", ",
+    after="]<|tools_suffix|>",
+)
+
+
+def _foreign(model: str, made: tuple[str, Spell], *, single: bool = False) -> Shape:
+    """`single`: the engine's grammar lets one call into what such a template puts around all of them."""
+    return Shape(model, "generic", chat(made[0]), made[1], single=single)
+
+
+FOREIGN: Final = [
+    _foreign(
+        "like LongCat, objects in a tag",
+        objects(
+            "<longcat_tool_call>\n",
+            "\n</longcat_tool_call>\n",
+            listed=False,
+            between="\n</longcat_tool_call>\n<longcat_tool_call>\n",
+        ),
+    ),
+    _foreign(
+        "like DeepSeek, a name and fenced JSON",
+        after_name(
+            "<|one_call|>function<|sep|>", "\n```json\n", "\n```<|one_end|>", around=("<|all_calls|>", "<|all_end|>")
+        ),
+    ),
+    _foreign(
+        "like Hunyuan",
+        after_name("<tool_call>", "\n```json\n", "\n```</tool_call>", around=("<tool_calls>", "</tool_calls>")),
+    ),
+    _foreign(
+        "like MiniMax, parameters in tags",
+        rows(
+            '<invoke name="{}">\n',
+            '<parameter name="',
+            '">',
+            "</parameter>\n",
+            "</invoke>\n",
+            open="<vendor:calls>\n",
+            close="</vendor:calls>",
+        ),
+        single=True,
+    ),
+    _foreign("like Kimi, numbered", (_NUMBERED, _numbered), single=True),
+    _foreign("like Apertus, keyed by name", (_KEYED, _keyed)),
+    _foreign("like another Granite", objects("<function_call> ", "", listed=False, between="\n<function_call> ")),
+]
+
+# The engine cannot tell how their calls are written.
+UNREAD: Final = [
+    _foreign("like GLM, keys and values", rows("<call>{}\n", "<key>", "</key>\n<value>", "</value>\n", "</call>\n")),
+    _foreign("like MiniCPM", rows('<function name="{}">', '<param name="', '">', "</param>", "</function>")),
+]
