@@ -14,6 +14,7 @@ import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -33,11 +34,15 @@ from ronda.core.events import Event, RunFinished
 from ronda.core.guardrails import AnyGuardrails
 from ronda.core.limits import Retry
 from ronda.drive import Capabilities, Provider, Tool
+from ronda.host.supervisor import Sleep
 from ronda.journal import Journal
 from ronda.journal.memory import MemoryJournal
-from ronda.server.app import Server, create_app
+from ronda.server.app import App, Server, create_app
 from ronda.server.config import MAX_BODY, ServerConfig
+from ronda.server.features.contract import Feature
+from ronda.server.features.table import make_config
 from ronda.server.http.auth import Auth
+from ronda.server.http.failure import ErrorWriter
 from ronda.server.http.protocol import BoundedProtocol
 from ronda.server.http.sockets import BoundedSockets
 from ronda.store.catalog import Catalog
@@ -308,6 +313,53 @@ class Remembering(MemoryJournal):
             await self._awaited[kind].wait()
 
 
+class Pauses:
+    """Time for a server that does not pass by itself: a pause is over at once, or when it is told so."""
+
+    def __init__(self, *, are_over: bool = True) -> None:
+        self.asked: list[float] = []  # seconds
+        self._are_over = are_over
+        self._ends: list[asyncio.Event] = []
+        self._news = asyncio.Event()
+
+    async def __call__(self, seconds: float) -> None:
+        end = asyncio.Event()
+        self._ends.append(end)
+        self.asked.append(seconds)
+        self._news.set()
+        if self._are_over:
+            end.set()
+        await end.wait()
+
+    async def until(self, *seconds: float) -> None:
+        """Wait until these were asked for, in this order."""
+        async with soon():
+            while self.asked[: len(seconds)] != [*seconds]:
+                assert list(seconds[: len(self.asked)]) == self.asked, self.asked
+                self._news.clear()
+                await self._news.wait()
+
+    async def until_count(self, count: int) -> None:
+        """Wait until so many were asked for."""
+        async with soon():
+            while len(self.asked) < count:
+                self._news.clear()
+                await self._news.wait()
+
+    def end(self) -> None:
+        """Of those that have begun."""
+        for one in self._ends:
+            one.set()
+
+
+def _config(settings: Mapping[str, Any]) -> ServerConfig:
+    """The settings of the core as they are, those of features as a settings file has them."""
+    core = {name: value for name, value in settings.items() if name in ServerConfig.__struct_fields__}
+    others = {name: value for name, value in settings.items() if name not in core}
+    parts = make_config({"features": list(settings.get("features", ())), **others}).parts if others else {}
+    return ServerConfig(**core, parts=parts)
+
+
 class Door:
     """One socket for a whole session. Each test puts a server of its own behind it."""
 
@@ -315,11 +367,16 @@ class Door:
         self.http = http
         self.url = ""
         self._app: Any = None
+        self._served: App | None = None  # the last that was
         self._clients: dict[str, openai.AsyncOpenAI] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert self._app is not None, "nobody serves"
         await self._app(scope, receive, send)
+
+    def error_writer(self, path: str) -> ErrorWriter:
+        assert self._served is not None, "nobody serves"
+        return self._served.error_writer(path)
 
     def client(self, key: str) -> openai.AsyncOpenAI:
         if key not in self._clients:
@@ -345,6 +402,8 @@ class Door:
         guardrails: AnyGuardrails | None = None,
         compaction: AnyCompaction | None = None,
         mcp: Sequence[McpServer] = (),
+        sleep: Sleep = asyncio.sleep,
+        features: Sequence[type[Feature]] | None = None,
         **config: Any,
     ) -> AsyncIterator[Served]:
         """A server with this model (or the address of an upstream) and these tools, as long as the block lasts."""
@@ -353,7 +412,7 @@ class Door:
         else:
             settings = {"model": "script:test", **config}
         server = Server(
-            ServerConfig(**{"retry": QUICK, **settings}),
+            _config({"retry": QUICK, **settings}),
             journal or Remembering(),
             provider=None if isinstance(model, str) else model,
             tools=tools,
@@ -364,8 +423,10 @@ class Door:
             guardrails=guardrails,
             compaction=compaction,
             mcp=mcp,
+            sleep=sleep,
+            features=features,
         )
-        self._app = create_app(server)
+        self._app = self._served = create_app(server)
         try:
             yield Served(server, self)
         finally:
@@ -404,7 +465,7 @@ async def open_door() -> AsyncIterator[Door]:
                 ws=BoundedSockets,
                 ws_max_size=MAX_BODY,
                 ws_per_message_deflate=False,
-                http=BoundedProtocol,
+                http=partial(BoundedProtocol, error_writer=door.error_writer),  # type: ignore[arg-type]  # called as its class is
             )
         )
         task = asyncio.create_task(server.serve([listener]))

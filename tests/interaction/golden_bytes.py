@@ -89,7 +89,7 @@ def requested(door: str, stream: bool, wishes: dict[str, Any]) -> dict[str, Any]
     return body
 
 
-async def exchange(app: Any, path: str, body: dict[str, Any] | None, method: str = "POST") -> bytes:
+async def exchange(app: Any, path: str, body: dict[str, Any] | None, method: str = "POST", key: str = "") -> bytes:
     """One request, without a socket: the status, and behind it the body."""
     sent: list[bytes] = []
     data = b"" if body is None else json.dumps(body).encode()
@@ -108,6 +108,7 @@ async def exchange(app: Any, path: str, body: dict[str, Any] | None, method: str
             sent.append(message.get("body", b""))
 
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"anthropic-version", b"2023-06-01")]
+    headers += [(b"authorization", f"Bearer {key}".encode())] if key else []
     scope: Scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
         "path": path, "raw_path": path.encode(), "query_string": b"", "headers": headers,

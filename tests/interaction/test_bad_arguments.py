@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.interaction.doors import Door
 
@@ -226,3 +227,34 @@ async def test_no_depth_of_arguments_breaks_an_answer(door: Door, stream: bool) 
         said = [await served.ask(stream=stream) for _ in depths]
 
     assert [one.content for one in said] == ["sorry"] * len(depths)
+
+
+# ---- null for what is left out -------------------------------------------------------------------------------------------
+
+
+class Place(msgspec.Struct):
+    city: str
+    zip: str = "?"
+
+
+@tool
+async def forecast(place: Place, days: int = 3, note: str | None = "none given") -> str:
+    """The weather of some days."""
+    return f"{place.city} {place.zip} {days} {note}"
+
+
+async def test_null_for_an_optional_argument_that_may_not_be_null_is_left_out(door: Door, stream: bool) -> None:
+    model = ScriptedModel(calls("forecast", place={"city": "Rome", "zip": None}, days=None, note=None), says("Sunny."))
+
+    async with door.serving(model, forecast) as served:
+        said = await served.ask("go", stream=stream)
+
+    assert said.records[0]["result_content"] == "Rome ? 3 None"
+    assert said.warnings == []
+
+
+async def test_null_for_a_required_argument_is_the_model_s_mistake(door: Door, stream: bool) -> None:
+    async with door.serving(ScriptedModel(calls("forecast", place=None), says("Sorry.")), forecast) as served:
+        said = await served.ask("go", stream=stream)
+
+    assert said.records[0]["failed"]

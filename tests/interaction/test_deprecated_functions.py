@@ -100,7 +100,7 @@ async def test_results_of_functions_are_read_as_results_of_their_calls(door: Doo
 
 
 async def test_an_upstream_gets_tools_and_never_the_old_form(door: Door) -> None:
-    called = {**CALLED, "reasoning_content": "Rome, then."}  # the message is kept as it came, but for the call
+    called = {**CALLED, "mood": "Rome, then."}  # the message is kept as it came, but for the call
     extra = {**WEATHER, "x-hint": 1}
 
     async with (
@@ -122,7 +122,7 @@ async def test_an_upstream_gets_tools_and_never_the_old_form(door: Door) -> None
         {
             "role": "assistant",
             "content": None,
-            "reasoning_content": "Rome, then.",
+            "mood": "Rome, then.",
             "tool_calls": [
                 {
                     "id": "function_call_1",

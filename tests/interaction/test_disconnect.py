@@ -160,6 +160,23 @@ async def test_the_operator_bounds_what_goes_on(door: Door, stream: bool) -> Non
     assert (long, many) == (400, 429)
 
 
+async def test_one_owner_leaves_places_for_others_to_go_on_in(door: Door) -> None:
+    gate = Gate(cares=True)
+    model = ScriptedModel(*[calls("wait")] * 3, *[says("over")] * 3)
+    async with soon(), door.serving(model, gate.tool, max_detached=4) as served:
+        statuses = []
+        async with contextlib.AsyncExitStack() as streams:
+            for key in ("ann", "ann", "ann", "bob"):
+                body = body_for("chat", True, on_disconnect="detach")
+                sent = {"authorization": f"Bearer {key}"}
+                asking = served.http.post(f"{served.url}/chat/completions", json=body, headers=sent)
+                answer = await streams.enter_async_context(asking)
+                statuses.append(answer.status)
+            gate.go_on.set()
+
+    assert statuses == [200, 200, 429, 200]
+
+
 # ---- a run's name -----------------------------------------------------------------------------------------------------
 
 
@@ -169,11 +186,33 @@ async def test_a_client_may_name_its_run_once(door: Door, stream: bool, name: st
         first, headers, _ = await send(served, name, body_for(name, stream), **{"X-Ronda-Run": "run_mine12345"})
         again, _, said = await send(served, name, body_for(name, stream), **{"X-Ronda-Run": "run_mine12345"})
 
-    assert (first, headers["x-ronda-run"], again) == (200, "run_mine12345", 409)
+        found = await served.http.get(f"{served.url}/runs/run_mine12345")
+        run = (await found.json())["id"]
+
+    assert (first, again) == (200, 409)
     assert b"run_mine12345" in said
+    assert (found.status, run) == (200, headers["x-ronda-run"])
 
 
-@pytest.mark.parametrize("text", ["mine", "run_", "run_a b", "run_" + "x" * 65, "run_ü1234567"])
+async def test_a_name_that_another_owner_has_given_is_as_free_as_any(door: Door) -> None:
+    def by(key: str) -> dict[str, str]:
+        return {"X-Ronda-Run": "run_mine12345", "authorization": f"Bearer {key}"}
+
+    async with door.serving(ScriptedModel(*[says(text) for text in ("hi", "ho")])) as served:
+        told = [await send(served, "chat", body_for("chat", False), **by(key)) for key in ("ann", "bob")]
+        found = [
+            await (await served.http.get(f"{served.url}/runs/run_mine12345", headers=by(key))).json()
+            for key in ("ann", "bob")
+        ]
+        cassette = await served.http.get(f"{served.url}/runs/run_mine12345/cassette", headers=by("bob"))
+
+    assert [status for status, _, _ in told] == [200, 200]
+    assert [run["id"] for run in found] == [headers["x-ronda-run"] for _, headers, _ in told]
+    assert [run["result"]["text"] for run in found] == ["hi", "ho"]
+    assert cassette.status == 200
+
+
+@pytest.mark.parametrize("text", ["mine", "run_", "run_a b", "run_" + "x" * 65, "run_ü1234567", "run_" + "0af9" * 6])
 async def test_what_is_no_name_of_a_run_is_refused(door: Door, text: str) -> None:
     async with door.serving(ScriptedModel(says("hi"))) as served:
         status, _, said = await send(served, "chat", body_for("chat", False), **{"X-Ronda-Run": text})

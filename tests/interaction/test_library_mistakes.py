@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pydantic
 import pytest
 
-from ronda import Agent, invoke_agent, stream_agent
-from ronda.core.parts import ToolResult, ToolTurn
+from ronda import Agent, Guardrails, invoke_agent, resume_agent, run_agent, stream_agent, tool
+from ronda.core.parts import Image, ToolResult, ToolTurn
 from ronda.core.plan import PermissionRule
-from ronda.errors import BadConfig, BadRequest, RondaError, RunEnded
+from ronda.errors import BadConfig, BadRequest, RunEnded
+from ronda.journal.memory import MemoryJournal
 from ronda.testing import ScriptedModel, calls, says
 
 
@@ -27,7 +30,11 @@ def ask(**options: Any) -> Any:
     return invoke_agent(Agent(ScriptedModel(says("3"))), "go", **options)
 
 
-MISTAKES: dict[str, tuple[Callable[[], object], type[RondaError], str]] = {
+def agent(**fields: Any) -> Agent:
+    return Agent(ScriptedModel(says("3")), **fields)
+
+
+MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "no model": (
         lambda: Agent(model=None),  # type: ignore[arg-type]  # that is the mistake
         BadConfig,
@@ -44,7 +51,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[RondaError], str]] = {
         "tools are a list of functions; write tools=[add]",
     ),
     "a name where the tool is meant": (
-        lambda: Agent(ScriptedModel(), tools="add"),  # type: ignore[arg-type]  # that is the mistake
+        lambda: Agent(ScriptedModel(), tools="add"),
         BadConfig,
         "tools are a list of functions, not 'add'",
     ),
@@ -93,6 +100,113 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[RondaError], str]] = {
         BadConfig,
         "permission 1: '(' is no regular expression: missing ), unterminated subpattern at position 0",
     ),
+    "a path where the journal is meant": (
+        lambda: ask(journal="runs.db"),
+        BadRequest,
+        "journal is 'runs.db'; write journal=SqliteJournal('runs.db'), from ronda.journal.sqlite",
+    ),
+    "a list where the journal is meant": (
+        lambda: ask(journal=[]),
+        BadRequest,
+        "journal is []; write journal=SqliteJournal('runs.db'), from ronda.journal.sqlite",
+    ),
+    "no journal to resume from": (
+        lambda: resume_agent("run_x", journal=None),  # type: ignore[arg-type]  # that is the mistake
+        BadRequest,
+        "resume_agent needs journal=…: where the run was kept from its start",
+    ),
+    "a path to resume from": (
+        lambda: resume_agent("run_x", journal="runs.db"),  # type: ignore[arg-type]  # that is the mistake
+        BadRequest,
+        "journal is 'runs.db'; write journal=SqliteJournal('runs.db'), from ronda.journal.sqlite",
+    ),
+    "a list of guardrails": (
+        lambda: ask(guardrails=[3]),
+        BadRequest,
+        "guardrails is [3]; write guardrails=Guardrails(tool=…)",
+    ),
+    "a guardrail that is no function": (
+        lambda: ask(guardrails=Guardrails(tool=[add])),  # type: ignore[arg-type]  # that is the mistake
+        BadRequest,
+        f"the guardrail 'tool' is {[add]!r}; it has to be a function",
+    ),
+    "a schema that is none": (
+        lambda: agent(output={"type": "objekt"}),
+        BadConfig,
+        'output is not a JSON Schema: /type: "objekt" is not one of "array", "boolean" or 5 other candidates',
+    ),
+    "an output that is no type": (
+        lambda: agent(output=5),
+        BadConfig,
+        "output is 5; give a JSON Schema, or a type that msgspec or pydantic can read: Type '5' is not supported",
+    ),
+    "a number of tries": (lambda: agent(retry=3), BadConfig, "retry is 3; write retry=Retry(tries=3)"),
+    "a number of tries for a run": (lambda: ask(retry=3), BadRequest, "retry is 3; write retry=Retry(tries=3)"),
+    "one timeout": (
+        lambda: agent(timeouts=3),
+        BadConfig,
+        "timeouts is 3; write timeouts=Timeouts(connect=10, first_byte=600, silence=120)",
+    ),
+    "instructions that are a list": (
+        lambda: agent(instructions=["be brief"]),
+        BadConfig,
+        "instructions is ['be brief']; it is a text",
+    ),
+    "a key that is none, which is not shown": (
+        lambda: agent(api_key=["sk-secret"]),
+        BadConfig,
+        "api_key is a list; it is a text",
+    ),
+    "a field that an agent does not have": (
+        lambda: agent(instruction="be brief"),
+        TypeError,
+        "Agent has no field 'instruction'; did you mean 'instructions'?",
+    ),
+    "a misspelt option of a run": (
+        lambda: ask(max_itterations=3),
+        TypeError,
+        "unknown option 'max_itterations'; did you mean 'max_iterations'?",
+    ),
+    "a misspelt option of a run that is resumed": (
+        lambda: resume_agent("run_x", journal=MemoryJournal(), on_events=print),  # type: ignore[call-arg]  # the mistake
+        TypeError,
+        "unknown option 'on_events'; did you mean 'on_event'? What a run was told to do is in its journal",
+    ),
+    "something to cancel with": (
+        lambda: ask(cancel=True),
+        BadRequest,
+        "cancel is True; write cancel=Cancel(), and keep it to cancel the run",
+    ),
+    "an event handler that is none": (
+        lambda: ask(on_event=[]),
+        BadRequest,
+        "on_event is []; give a function that is called with each event",
+    ),
+    "permissions by name": (
+        lambda: ask(permissions=["ask"]),
+        BadRequest,
+        "permissions is ['ask']; write permissions=[PermissionRule('ask', tool='NAME')]",
+    ),
+    "a budget that is text": (
+        lambda: ask(context_budget="9"),
+        BadRequest,
+        "context_budget is '9'; it is a number of characters",
+    ),
+    "a misspelt option of a tool": (
+        lambda: tool(repeatble=True),  # type: ignore[call-overload]  # that is the mistake
+        TypeError,
+        "a tool has no option 'repeatble'; did you mean 'repeatable'?",
+    ),
+    "a timeout that is text": (
+        lambda: tool(timeout="9")(add),  # type: ignore[call-overload]  # that is the mistake
+        BadConfig,
+        "timeout is '9'; it is a number of seconds, or None",
+    ),
+    "a tool without a name": (
+        lambda: agent(tools=[lambda city: city]),
+        BadConfig,
+        "a lambda has no name for a model to call it by; write tool(name='…')(lambda …), or a function",
+    ),
     "an address without http": (
         lambda: Agent("openai-chat:x", base_url="localhost:8000/v1"),
         BadConfig,
@@ -102,7 +216,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[RondaError], str]] = {
 
 
 @pytest.mark.parametrize(("mistake", "kind", "said"), MISTAKES.values(), ids=MISTAKES.keys())
-def test_the_mistake_is_named(mistake: Callable[[], object], kind: type[RondaError], said: str) -> None:
+def test_the_mistake_is_named(mistake: Callable[[], object], kind: type[Exception], said: str) -> None:
     with pytest.raises(kind) as caught:
         mistake()
     assert str(caught.value) == said
@@ -116,6 +230,55 @@ async def test_events_need_their_block() -> None:
     with pytest.raises(RuntimeError, match=r"^write `async with stream_agent"):
         async for _ in events:
             pass
+
+
+def test_events_are_read_in_an_async_loop() -> None:
+    said = (
+        "write `async with stream_agent(…) as events:` around what reads the events, and `async for event in events:`; "
+        "without async, `for text in invoke_agent(…, stream=True):` gives the text of the answer"
+    )
+    events: Any = stream_agent(agent(), "go")
+    with pytest.raises(TypeError) as caught:
+        for _ in events:
+            pass
+    assert str(caught.value) == said
+    with pytest.raises(TypeError, match=r"^write `async with stream_agent"), events:
+        pass
+
+
+def test_a_lambda_with_a_name_is_a_tool() -> None:
+    double = tool(name="double")(lambda x: x * 2)
+    assert run_agent(Agent(ScriptedModel(calls("double", x=2), says("4")), tools=[double]), "go").output == "4"
+
+
+class Opaque:
+    """Says nothing of itself."""
+
+
+class Known(Opaque):
+    def __str__(self) -> str:
+        return "known"
+
+
+@pytest.mark.parametrize("value", [Opaque(), [Opaque()], {"a": Opaque()}, [Opaque(), Image("https://a.example/b.png")]])
+def test_a_result_that_tells_the_model_nothing_is_warned_of(value: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def look() -> Any:
+        return value
+
+    invoke_agent(Agent(ScriptedModel(calls("look"), says("done")), tools=[look]), "go")
+
+    [record] = caplog.records
+    assert (record.name, record.levelname) == ("ronda.tools", "WARNING")
+    assert record.message.startswith("the tool 'look' returned something of type 'Opaque', of which the model reads <")
+
+
+def test_a_result_that_has_a_text_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    def look() -> Any:
+        return [Known(), decimal.Decimal(3), Path("a"), Count(n=1)]
+
+    invoke_agent(Agent(ScriptedModel(calls("look"), says("done")), tools=[look]), "go")
+
+    assert caplog.records == []
 
 
 def test_an_answer_may_be_a_pydantic_model() -> None:

@@ -25,8 +25,8 @@ from ronda.files.blobs import FolderBlobs
 from ronda.journal import RunQuery
 from ronda.journal.memory import MemoryJournal
 from ronda.journal.sqlite import SqliteJournal
+from ronda.mistralrs.runner.door import collect
 from ronda.prompty.connections import register_connection
-from ronda.runner.door import collect
 from ronda.server.app import Server
 from ronda.server.config import ServerConfig
 from ronda.store.sqlite_catalog import SqliteCatalog

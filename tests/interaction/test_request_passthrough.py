@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from tests.interaction.doors import Door, Json, declared, result, user
-from tests.interaction.upstreams import Upstream, call, completes
+from tests.interaction.upstreams import Upstream, answers, call, completes
 
 from ronda import tool
+from ronda.testing import ScriptedModel, says
 
 
 @tool
@@ -174,12 +176,12 @@ MESSAGES: dict[str, list[Json]] = {
     ],
     "unknown member of a call": [
         user("hi"),
-        {"role": "assistant", "content": None, "tool_calls": [{**call("a", "c1"), "extra_content": {"sig": "x"}}]},
+        {"role": "assistant", "content": None, "tool_calls": [{**call("a", "c1"), "mood": {"sig": "x"}}]},
         result("c1", "x"),
     ],
     "unknown member of an assistant": [
         user("hi"),
-        {"role": "assistant", "content": "ho", "reasoning_details": [{"type": "text", "text": "hm"}]},
+        {"role": "assistant", "content": "ho", "mood": [{"type": "text", "text": "hm"}]},
         user("hi"),
     ],
     "unknown member of a result": [
@@ -201,6 +203,43 @@ MESSAGES: dict[str, list[Json]] = {
 @pytest.mark.parametrize("messages", MESSAGES.values(), ids=MESSAGES.keys())
 async def test_messages_reach_the_upstream_unchanged(door: Door, stream: bool, messages: list[Json]) -> None:
     assert (await sent(door, stream, messages=messages))["messages"] == messages
+
+
+LONG = "call_1__thought__" + "s" * 100
+ADDED: dict[str, tuple[Json, Json]] = {
+    "thoughts": ({"reasoning_content": "hm"}, {}),
+    "signed thoughts": ({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}], "mood": 1}, {"mood": 1}),
+    "a signature": ({"extra_content": {"google": {"thought_signature": "x"}}}, {}),
+}
+
+
+@pytest.mark.parametrize(("added", "taken"), ADDED.values(), ids=ADDED.keys())
+async def test_what_one_server_adds_to_a_message_goes_to_another_once_that_one_says_the_same(
+    door: Door, stream: bool, added: Json, taken: Json
+) -> None:
+    plain = {"role": "assistant", "content": "ho"}
+    asked = {"messages": [user("hi"), {**plain, **added}, user("hi")], "stream": stream}
+
+    async with Upstream(completes("ho", **added), completes("ok")) as upstream, door.serving(upstream.url) as served:
+        for _ in range(2):
+            await served.post(asked)
+
+    assert [request["messages"][1] for request in upstream.requests] == [{**plain, **taken}, {**plain, **added}]
+
+
+async def test_a_long_id_is_made_short_until_the_server_gives_such_ids_itself(door: Door, stream: bool) -> None:
+    asked = [user("hi"), {"role": "assistant", "content": None, "tool_calls": [call("a", LONG)]}, result(LONG, "x")]
+    acts = [completes(None, call("a", LONG)), completes("ok")]
+
+    async with Upstream(*acts) as upstream, door.serving(upstream.url) as served:
+        for _ in range(2):
+            await served.post({"messages": asked, "tools": [declared("a")], "stream": stream})
+
+    first, second = [request["messages"] for request in upstream.requests]
+    made = first[1]["tool_calls"][0]["id"]
+    assert len(made) <= 40
+    assert first[2]["tool_call_id"] == made
+    assert second == asked
 
 
 # Strictness is asked of the upstream where the schema qualifies for its own strict mode; the loop checks it anyway.
@@ -245,3 +284,63 @@ async def test_the_servers_tools_come_first_in_the_same_order(door: Door, stream
     request = await sent(door, stream, lookup, tools=[declared("z"), declared("a")])
 
     assert [entry["function"]["name"] for entry in request["tools"]] == ["lookup", "z", "a"]
+
+
+MISSPELT = {"max_tool_round": 3, "temperatur": 0.5, "sesion_id": "a", "enable_shel": True, "max_token": 9}
+MEANT = {"max_tool_round": "max_tool_rounds", "temperatur": "temperature", "sesion_id": "session_id",
+         "enable_shel": "enable_shell", "max_token": "max_tokens"}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISSPELT)
+@pytest.mark.parametrize("path", ["chat/completions", "responses"])
+async def test_a_misspelt_field_of_ours_is_warned_of(door: Door, path: str, name: str) -> None:
+    body: Json = {"messages": [user("hi")]} if path == "chat/completions" else {"input": "hi"}
+    async with (
+        door.serving(ScriptedModel(says("hello"))),
+        door.http.post(f"{door.url}/{path}", json={**body, name: MISSPELT[name]}) as answer,
+    ):
+        said = f"'{name}' means nothing to this server; did you mean '{MEANT[name]}'?"
+        assert (await answer.json())["warnings"] == [said]
+
+
+async def test_what_only_upstreams_know_is_not_warned_of(door: Door) -> None:
+    async with Upstream(completes("hello")) as upstream, door.serving(upstream.url) as served:
+        answer = await served.post({"messages": "hi", **UNKNOWN, "min_tokens": 1, "top_a": 1, "repetition_penalty": 1})
+    assert "warnings" not in json.loads(answer.body)
+
+
+# ---- in front of another API -------------------------------------------------------------------------------------------
+
+ITEM = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "ok"}]}
+RESPONSE = {"status": "completed", "output": [ITEM]}
+MESSAGE = {"type": "message", "content": [{"type": "text", "text": "ok"}], "stop_reason": "end_turn"}
+STRANGE: Json = {
+    "chat_template_kwargs": {"enable_thinking": False},
+    "enable_thinking": True,
+    "provider": {"order": ["a"]},
+    "min_p": 0.05,
+    "something_new": [[[]]],
+    "frequency_penalty": 0.5,
+}
+HARMLESS: Json = {"presence_penalty": 0, "logit_bias": {}, "extra_thing": None}
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [("openai:gpt-5", RESPONSE), ("anthropic:claude-sonnet-4-5", MESSAGE)],
+    ids=["openai", "anthropic"],
+)
+async def test_fields_that_an_api_does_not_have_stay_here_with_a_warning(door: Door, model: str, said: Json) -> None:
+    async with (
+        Upstream(answers(json.dumps(said).encode())) as upstream,
+        door.serving(upstream.url, model=model) as served,
+    ):
+        answer = await served.post({"messages": "hi", "user": "ann", **STRANGE, **HARMLESS})
+
+    assert answer.status == 200, answer.body
+    [request] = upstream.requests
+    assert request.keys() & (STRANGE.keys() | HARMLESS.keys()) == set()
+    assert "ann" in json.dumps(request)
+    warnings = answer.json["warnings"]
+    assert [name for name in STRANGE if not any(f"'{name}' is not sent" in one for one in warnings)] == []
+    assert [name for name in HARMLESS if any(name in one for one in warnings)] == []

@@ -290,7 +290,7 @@ def test_a_guardrail_may_write_the_turns_to_show_as_messages(kind: str) -> None:
 
 def test_an_option_that_is_misspelt_is_an_error_for_type_checkers_too() -> None:
     agent = Agent(ScriptedModel(says("hi")))
-    with pytest.raises(TypeError, match="unknown option 'max_iteration'; there is "):
+    with pytest.raises(TypeError, match="unknown option 'max_iteration'; did you mean 'max_iterations'\\?"):
         run_agent(agent, "go", max_iteration=3)  # type: ignore[call-arg]  # mypy would say if it were none
     with pytest.raises(BadRequest, match="max_iterations is 'three'"):
         invoke_agent(agent, "go", max_iterations="three")  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from ronda.core.events import Event, ModelFinished, ModelStarted, RunStarted, To
 from ronda.core.parts import AssistantTurn, File, Text, ToolCall, ToolResult, UserTurn
 from ronda.core.plan import Plan, ToolSpec
 from ronda.core.run import Run
-from ronda.drive.progress import PROGRESS_BYTES
+from ronda.drive.tools import PROGRESS_BYTES
 from ronda.journal.memory import MemoryJournal
 from ronda.testing import ScriptedModel, calls, says
 from ronda.wire.showing import Showing

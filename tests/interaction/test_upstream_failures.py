@@ -107,9 +107,7 @@ async def test_garbage(door: Door, stream: bool, body: bytes) -> None:
 
 async def test_an_html_page_with_status_500(door: Door, stream: bool) -> None:
     act = answers(b"<html><h1>Bad Gateway</h1></html>", 500, "text/html")
-    await check(
-        door, stream, act, act, act, says="the model's server answered 500: <html><h1>Bad Gateway</h1></html>", asked=3
-    )
+    await check(door, stream, act, act, act, says="the model's server answered 500: Bad Gateway", asked=3)
 
 
 async def test_an_html_page_with_status_200(door: Door, stream: bool) -> None:

@@ -18,7 +18,6 @@ from tests.server.runs_door import Deleting, Follower, asked_of, get, post
 
 from ronda.core.events import Answered, Asked, Event, RunFinished, RunStarted
 from ronda.journal.sqlite import SqliteJournal
-from ronda.server.detached.recovery import recover_runs
 from ronda.testing import ScriptedModel, says
 from ronda.testing import calls as asks
 
@@ -233,7 +232,7 @@ async def test_a_server_that_stops_leaves_a_run_that_waits_as_it_is(door: Door, 
         await served.server.runs.stop(60.0)  # it has nothing to do that it would need the time for
         heard, _ = await asking
     async with soon(), door.serving(ScriptedModel(says("It is gone.")), files.tool, journal=journal) as served:
-        await recover_runs(served.server)
+        await served.server.recovery.recover_all()
         _, waiting = await get(served, f"/runs/{run}")
         await decide(served, run)
         ended = await until_over(served, run)
@@ -266,7 +265,7 @@ async def test_a_question_whose_time_was_up_before_the_server_started_closes_the
     journal.append(run, [replace(event, expires_at=1.0) if isinstance(event, Asked) else event for event in left])
     journal.release(run, waiting=True)
     async with soon(), door.serving(ScriptedModel(says("Well.")), files.tool, journal=journal) as served:
-        await recover_runs(served.server)
+        await served.server.recovery.recover_all()
         await journal.until(RunFinished)
         events: list[Event] = await journal.read(run)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests.timeouts import TIMEOUT
 
 from ronda.agent.thread_reader import ThreadReader
 
@@ -45,6 +47,38 @@ def test_a_coroutine_waits_for_a_reader_that_is_behind() -> None:
         ahead.append(len(given) - item - 1)
 
     assert max(ahead) <= AHEAD + 1
+
+
+def test_items_that_were_read_long_ago_make_no_room() -> None:
+    """The reader takes some items while the coroutine is busy: the coroutine learns of it only when it waits for room."""
+    given: list[int] = []
+    were_read, has_looked = threading.Event(), threading.Event()
+
+    async def give(put: Put, numbers: range) -> None:
+        for number in numbers:
+            given.append(number)
+            await put(number)
+
+    async def look() -> None:
+        for _ in range(20):  # turns of the loop: more than it takes to wake the other, were it to be woken
+            await asyncio.sleep(0)
+        has_looked.set()
+
+    async def count(put: Put) -> None:
+        await give(put, range(AHEAD // 2))
+        were_read.wait(TIMEOUT)
+        looking = asyncio.create_task(look())
+        await give(put, range(AHEAD // 2, 10 * AHEAD))
+        await looking
+
+    reader = ThreadReader(count)
+    for _ in range(AHEAD // 2):
+        reader.next()
+    were_read.set()
+
+    assert has_looked.wait(TIMEOUT)
+    assert len(given) == AHEAD // 2 + AHEAD
+    reader.close()
 
 
 def test_what_goes_wrong_is_raised_where_it_is_read() -> None:

@@ -232,11 +232,20 @@ def test_a_bound_parameter_is_filled_in_whatever_the_model_writes() -> None:
     assert asked(file, "weather", [weather], {"city": "x"}, unit="réaumur").content == "x in réaumur"
 
 
-def test_a_binding_whose_input_is_absent_fills_in_nothing() -> None:
+def test_a_binding_whose_input_is_absent_leaves_what_the_model_wrote() -> None:
     def weather(city: str, unit: str = "kelvin") -> str:
         return f"{city} in {unit}"
 
-    assert asked(agent(BOUND), "weather", [weather], {"city": "x", "unit": "rankine"}).content == "x in kelvin"
+    assert asked(agent(BOUND), "weather", [weather], {"city": "x", "unit": "rankine"}).content == "x in rankine"
+    assert asked(agent(BOUND), "weather", [weather], {"city": "x"}).content == "x in kelvin"
+
+
+def test_a_kind_s_handler_is_given_what_the_model_wrote_for_an_input_that_is_absent() -> None:
+    seen: list[Any] = []
+    register_tool_handler("sql", lambda declared, arguments, agent, inputs: seen.append(arguments))
+
+    asked(agent("[{name: query, kind: sql, bindings: {user: who}}]"), "query", None, {"where": "x", "user": "eve"})
+    assert seen == [{"where": "x", "user": "eve"}]
 
 
 async def test_the_model_does_not_see_a_bound_parameter() -> None:
@@ -247,7 +256,9 @@ async def test_the_model_does_not_see_a_bound_parameter() -> None:
         "properties": {"city": {"type": "string"}},
         "required": ["city"],
     }
-    assert made["weather"].spec.bound == ("unit",)
+    assert made["weather"].spec.bound == ()  # there is no such input
+    given = await tools_of(agent(BOUND), None, {"unit": "celsius"})
+    assert given["weather"].spec.bound == ("unit",)
 
 
 async def test_a_bound_value_comes_as_it_is() -> None:

@@ -124,6 +124,7 @@ def test_a_script_is_looked_for_beside_its_file_and_nowhere_else(tmp_path: Path)
             "^Unsupported API type: embedding$",
         ),
         ({"model": {"id": "m", "provider": "nobody"}}, InvokerError, "^No executor registered for key: nobody$"),
+        ({"model": {"id": "m", "provider": "opnai"}}, InvokerError, r"key: opnai; did you mean 'openai'\?$"),
         ({"model": {"id": "m", "provider": "azure"}}, ValueError, "the provider 'azure' needs a connection"),
         (
             {"model": {"id": "m", "connection": {"kind": "oauth", "endpoint": "https://x", "clientId": "me"}}},

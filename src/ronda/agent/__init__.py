@@ -3,7 +3,8 @@
 from ronda.agent.cancel import Cancel
 from ronda.agent.invoke import invoke_agent, invoke_agent_async, run_agent, run_agent_async, stream_agent
 from ronda.agent.start import RunOptions
-from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, where_is
+from ronda.agent.toolsets import Tools
+from ronda.agent.value import Agent, AnyAgent, Inputs, where_is
 
 __all__ = [
     "Agent",

@@ -32,12 +32,14 @@ from ronda.agent.long_answer import as_file
 from ronda.agent.prompty_run import FileJob, start_job
 from ronda.agent.reopen import kept_file, restart
 from ronda.agent.start import Link, RunOptions, Start
+from ronda.agent.toolsets import open_agent
 from ronda.agent.value import Agent
 from ronda.core.events import Answered, Asked, Event, Fact, RunStarted, TextDelta
-from ronda.core.limits import LIBRARY_ROUNDS
+from ronda.core.limits import MAX_ITERATIONS
 from ronda.core.parts import user
 from ronda.core.run import Run, rebuild
 from ronda.drive import ToolContext, ToolOutput, check_answer, child_id
+from ronda.drive.contracts import NO_DEPS
 from ronda.errors import BadConfig, BadRequest, RunCancelled, RunEnded, quote_names
 from ronda.host.recovery import expiry_facts, recovery_facts
 from ronda.prompty.children import INPUT, Child
@@ -93,7 +95,8 @@ async def start_child(
     family.tokens += share.tokens or 0
     family.tool_calls += share.tool_calls or 0
     try:
-        link = Link(id, context.call_id, agent.version if isinstance(agent, VersionedAgent) else 0)
+        version = agent.version if isinstance(agent, VersionedAgent) else 0
+        link = Link(id, context.call_id, version, tuple(sorted(parent.run.marks)))
         output = await _run(parent, family, share, agent, inputs, mode, link, begun, context)
         return await as_file(output, parent, context, id)
     finally:
@@ -113,7 +116,7 @@ def _share(run: Run, family: Family, call_id: str) -> Share:
         None if limits.tool_calls is None else max(0, limits.tool_calls - run.tool_calls - family.tool_calls) // parts
     )
     seconds = None if limits.seconds is None else max(0.001, limits.seconds - run.seconds_driven(time.time()))
-    return Share(min(LIBRARY_ROUNDS, limits.rounds - run.tool_rounds), calls, tokens, seconds)
+    return Share(min(MAX_ITERATIONS, limits.rounds - run.tool_rounds), calls, tokens, seconds)
 
 
 class EarlierChild(Struct, frozen=True):
@@ -181,7 +184,10 @@ async def _run(
         "owner": parent.run.start.owner,
         "journal": parent.journal,
         "parent": (parent.run.id, parent.facts),
+        "extensions": parent.extensions,
     }
+    if parent.deps is not NO_DEPS:
+        options["deps"] = parent.deps
     if mode == "agentic" or begun is not None:
         with span("invoke_agent", signature="ronda.invoke_agent", inputs=inputs) as emit:
             start = await _start(agent, inputs, options, link, begun, stream=parent.run.plan.stream)
@@ -222,7 +228,7 @@ async def _start(
     if isinstance(agent, VersionedAgent):
         agent = await agent.open(agent.version)
     if isinstance(agent, Agent):
-        return Start(agent, inputs, None, stream, options, link=link)
+        return Start(await open_agent(agent), inputs, None, stream, options, link=link)
     return await start_job(_job(agent, inputs), lent, stream, options, link=link)
 
 
@@ -278,7 +284,7 @@ async def _outcome(start: Start, parent: LiveRun, family: Family) -> ToolOutput:
             output = ToolOutput(text, failed=True)
         else:
             output = to_output(result)
-    return replace(output, usage=run.usage, tool_calls=run.tool_calls)
+    return replace(output, usage=run.usage, tool_calls=run.tool_calls, marks=tuple(sorted(run.marks)))
 
 
 def _asked_by(run: Run, question: Asked) -> Asked:

@@ -9,15 +9,8 @@ from ronda.agent.value import Agent, AnyAgent
 from ronda.core.parts import Turn
 from ronda.core.summary import written_out
 from ronda.drive import Summarize
-from ronda.errors import BadRequest
 
 AnyCompaction: TypeAlias = "Summarize | AnyAgent"
-
-
-def read_budget(characters: int | None) -> int | None:
-    if characters is not None and characters < 1:
-        raise BadRequest(f"context_budget is {characters}; it counts characters, from 1 on", param="context_budget")
-    return characters
 
 
 def read_summarizer(compaction: AnyCompaction | None) -> Summarize | None:

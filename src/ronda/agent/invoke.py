@@ -11,14 +11,16 @@ front of their async twins. A plain caller gets a plain model call; whoever watc
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Unpack
 
 from ronda.agent.blocking import blocking
-from ronda.agent.result import Result, outcome
+from ronda.agent.result import Result, T, outcome
 from ronda.agent.start import RunOptions, Start, checked_options
-from ronda.agent.value import Agent, AnyAgent, Inputs, Tools
+from ronda.agent.toolsets import Tools, open_agent, open_overlay
+from ronda.agent.value import Agent, AnyAgent, Inputs
 from ronda.core.events import Event
 from ronda.core.run import Run
 from ronda.host.channel import ChannelReader
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from ronda.agent.pipeline import Call
+    from ronda.prompty.model import Prompty
 
 
 async def invoke_agent_async(
@@ -61,8 +64,11 @@ async def invoke_agent_async(
 
 
 async def run_agent_async(
-    agent: AnyAgent, inputs: Inputs | None = None, tools: Tools | None = None, **options: Unpack[RunOptions]
-) -> Result:
+    agent: Agent[T] | Prompty | str | os.PathLike[str],
+    inputs: Inputs | None = None,
+    tools: Tools | None = None,
+    **options: Unpack[RunOptions],
+) -> Result[T]:
     """Run an agent to its answer: `output`, with the `messages`, `usage`, `cost`, `tool_calls`, `limit` and `run_id` of the run.
 
     Args:
@@ -95,7 +101,7 @@ def _call(agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, options: 
 
 async def _run_made(agent: Agent, inputs: Inputs | None, tools: Tools | None, options: RunOptions) -> Result:
     """An agent that was made in code."""
-    start = Start(agent, inputs, tools, False, options)
+    start = Start(await open_agent(agent), inputs, await open_overlay(tools), False, options)
     with span("invoke_agent", signature="ronda.invoke_agent", inputs=inputs) as emit:
         await start.drive()
         result = outcome(start)
@@ -105,6 +111,9 @@ async def _run_made(agent: Agent, inputs: Inputs | None, tools: Tools | None, op
 
 invoke_agent = blocking(invoke_agent_async, "invoke_agent")
 run_agent = blocking(run_agent_async, "run_agent")
+
+
+_BLOCK: Final = "write `async with stream_agent(…) as events:` around what reads the events"
 
 
 class stream_agent:  # noqa: N801  # used like a function: `async with stream_agent(agent, inputs) as events:`
@@ -127,7 +136,7 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
     async def __aenter__(self) -> Self:
         agent, inputs, tools, options = self._args
         if isinstance(agent, Agent):
-            start = Start(agent, inputs, tools, True, options)
+            start = Start(await open_agent(agent), inputs, await open_overlay(tools), True, options)
         else:
             start = await _call(agent, inputs, tools, options).start(stream=True)
         reader = start.live.read(with_start=True)
@@ -136,8 +145,22 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
 
     def _inside(self) -> tuple[Start, ChannelReader, asyncio.Task[Any]]:
         if self._entered is None:
-            raise RuntimeError("write `async with stream_agent(…) as events:` around what reads the events")
+            raise RuntimeError(_BLOCK)
         return self._entered
+
+    if not TYPE_CHECKING:  # which says it anyway
+
+        def __iter__(self) -> NoReturn:
+            raise TypeError(
+                f"{_BLOCK}, and `async for event in events:`; "
+                "without async, `for text in invoke_agent(…, stream=True):` gives the text of the answer"
+            )
+
+        def __enter__(self) -> NoReturn:
+            raise TypeError(_BLOCK)
+
+        def __exit__(self, *_: object) -> None:
+            pass
 
     def __aiter__(self) -> Self:
         return self

@@ -38,10 +38,9 @@ def read_options(options: AnyOptions, under: Options) -> Options:
     known = ModelOptions.__annotations__
     for name in options:
         if name not in known:
-            import difflib  # where nothing is wrong, it is not needed
+            from ronda._suggest import did_you_mean  # for mistakes only
 
-            close = difflib.get_close_matches(str(name), known, 1)
-            hint = f"did you mean '{close[0]}'?" if close else f"there is {', '.join(known)}"
+            hint = did_you_mean(str(name), known, f"there is {', '.join(known)}.")
             raise BadConfig(f"options has {name!r}; {hint} What only one provider knows goes into 'extra'")
     fields: dict[str, Any] = {**options}
     if isinstance(fields.get("stop"), str):

@@ -25,7 +25,8 @@ from ronda.agent.prompty_run import Conversation, FileJob, Source, check_inputs,
 from ronda.agent.result import Result, outcome
 from ronda.agent.start import RunOptions, Start, checked_options
 from ronda.agent.streams import PromptyStream, signature_of
-from ronda.agent.value import Agent, AnyAgent, Tools, where_is
+from ronda.agent.toolsets import Tools, has_toolsets, open_agent, open_overlay
+from ronda.agent.value import Agent, AnyAgent, routes_of, where_is
 from ronda.core.events import Event, ModelFinished
 from ronda.errors import BadRequest, RondaError
 from ronda.prompty import results
@@ -33,10 +34,10 @@ from ronda.prompty.discovery import ModelInfo, map_models
 from ronda.prompty.inputs import validate_inputs as validated
 from ronda.prompty.message_parts import Message
 from ronda.prompty.model import Connection, Model, Prompty
-from ronda.prompty.prepare import parse_messages, render_prompt
-from ronda.prompty.prepare import prepare as prepared
-from ronda.prompty.process import UNEXPECTED, BadResponse
-from ronda.prompty.process import process as result_of
+from ronda.prompty.preparation import parse_messages, render_prompt
+from ronda.prompty.preparation import prepare as prepared
+from ronda.prompty.processing import UNEXPECTED, BadResponse
+from ronda.prompty.processing import process as result_of
 from ronda.prompty.requests import write_embedding, write_image
 from ronda.prompty.upstream import Upstream, provider_of, upstream_of
 from ronda.providers import Where
@@ -145,7 +146,9 @@ class Call(Struct, frozen=True):
     def stream(self, hold: bool = False) -> PromptyStream:
         """It begins when it is read; what is wrong with the agent or its inputs is said now, in a span as if it had begun."""
         found, trouble = self.source.found, None
-        start = Start(found, self.inputs, self.tools, True, self.options) if isinstance(found, Agent) else None
+        start: Start | None = None
+        if isinstance(found, Agent) and not has_toolsets(found, self.tools):
+            start = Start(found, self.inputs, self.tools, True, self.options)
         try:
             if isinstance(found, Prompty):
                 if (api := upstream_of(found).api) in _DATA:
@@ -168,9 +171,10 @@ class Call(Struct, frozen=True):
         return await self._start(self._found(), stream)
 
     async def _start(self, found: Agent | Prompty, stream: bool) -> Start:
+        tools = await open_overlay(self.tools)
         if isinstance(found, Agent):
-            return Start(found, self.inputs, self.tools, stream, self.options)
-        return await start_job(self._job(found), self.tools, stream, self.options, loop=self.loop)
+            return Start(await open_agent(found), self.inputs, tools, stream, self.options)
+        return await start_job(self._job(found), tools, stream, self.options, loop=self.loop)
 
     def _found(self) -> Agent | Prompty:
         return self.source.file() if self.loop is False else self.source.resolve()
@@ -224,7 +228,7 @@ async def ask_for_data(job: FileJob) -> Any:
     with span("execute", signature="ronda.providers.openai_data.ask", inputs={"model": where.model}) as emit:
         body = write(job.prompty, where.model, job.messages)
         to = await _reach(where)
-        data = await ask(_DATA[where.api], body, to.base_url or _base(where), to.key)
+        data = await ask(_DATA[where.api], body, to.base_url or _base(where), to.key, routes=to.routes)
         emit("result", {"usage": _usage(data)})
     with span("process", signature="ronda.process") as emit:
         result = result_of(job.prompty, data)
@@ -244,7 +248,8 @@ async def _reach(where: Upstream) -> Where:
         return where_is(where.spec, where.base_url, where.key)
     from ronda.providers.oauth import token_for
 
-    return Where(where.base_url, await token_for(where.grant))
+    routes = routes_of(None)
+    return Where(where.base_url, await token_for(where.grant, routes=routes), routes=routes)
 
 
 def _base(where: Upstream) -> str | None:
@@ -269,7 +274,7 @@ async def list_models_async(agent: AnyAgent | Connection, provider: str | None =
         prompty = Source(agent).file()
     where = upstream_of(prompty)
     to = await _reach(where)
-    data = await list_of(where.kind, to.base_url, to.key)
+    data = await list_of(where.kind, to.base_url, to.key, to.routes)
     try:
         records = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError) as error:

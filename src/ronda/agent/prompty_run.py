@@ -15,12 +15,13 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Raw
 
 from ronda.agent.start import Link, RunOptions, Start
-from ronda.agent.value import Agent, AnyAgent, Inputs, Tools
+from ronda.agent.toolsets import OpenTools, Tools
+from ronda.agent.value import Agent, AnyAgent, Inputs, routes_of
 from ronda.core.events import AgentFile, Event, ModelFinished
 from ronda.core.output import final_text
 from ronda.core.parts import Turn, user
@@ -34,7 +35,7 @@ from ronda.prompty.load import load, read_file, tell_load
 from ronda.prompty.message_parts import Message, read_message
 from ronda.prompty.model import Prompty, for_one_run
 from ronda.prompty.options import options_of, wants_stream
-from ronda.prompty.prepare import prepare
+from ronda.prompty.preparation import prepare
 from ronda.prompty.results import read_structured
 from ronda.prompty.tool_kinds import tools_of
 from ronda.prompty.turns import turns_of
@@ -43,6 +44,9 @@ from ronda.providers import Where, open_provider
 from ronda.providers.grants import Grant
 from ronda.trace.spans import Tracer, span
 from ronda.wire.conversation import TURNS, Messages, read_turns
+
+if TYPE_CHECKING:
+    from ronda.providers.http.transport import Transport
 
 Conversation: TypeAlias = Sequence[Turn] | Sequence[Message | Mapping[str, Any]]
 
@@ -84,22 +88,28 @@ class Source:
         return found
 
 
-def agent_of(prompty: Prompty, upstream: Upstream | None = None) -> Agent:
-    """The agent of ours that a file is, without its tools: those depend on the inputs of a run."""
+def agent_of(prompty: Prompty, upstream: Upstream | None = None, transport: Transport | None = None) -> Agent:
+    """The agent of ours that a file is, without its tools: those depend on the inputs of a run. `transport` is how its model's
+    server is reached; None: as all others."""
     where = upstream or upstream_of(prompty)
     options = options_of(prompty, where.kind)
     name = prompty.name or (Path(prompty.path).stem if prompty.path else "prompty")
     if where.provider is not None:
         return Agent(where.provider, options=options, name=name)
     if where.grant is not None:
-        return Agent(_with_tokens(where, where.grant), options=options, name=name)
-    return Agent(where.spec, where.base_url, where.key, options=options, name=name)
+        return Agent(_with_tokens(where, where.grant, transport), options=options, name=name)
+    return Agent(where.spec, where.base_url, where.key, options=options, name=name, transport=transport)
 
 
-def _with_tokens(where: Upstream, grant: Grant) -> Provider:
+def _with_tokens(where: Upstream, grant: Grant, transport: Transport | None) -> Provider:
     from ronda.providers.oauth import OAuthProvider  # loads HTTP
 
-    return OAuthProvider(grant, lambda token: open_provider(where.spec, Where(where.base_url, token)))
+    account, routes = f"{grant.url} {grant.client}", routes_of(transport)
+
+    def open_with(token: str | None) -> Provider:
+        return open_provider(where.spec, Where(where.base_url, token, account=account, routes=routes))
+
+    return OAuthProvider(grant, open_with, routes)
 
 
 class FileJob:
@@ -193,7 +203,7 @@ def read_conversation(value: Any) -> tuple[list[Message], list[Turn]]:
 
 async def start_job(
     job: FileJob,
-    tools: Tools | None,
+    tools: OpenTools | None,
     stream: bool,
     options: RunOptions,
     *,

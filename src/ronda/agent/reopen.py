@@ -16,7 +16,8 @@ import msgspec
 
 from ronda.agent.prompty_run import FileJob, agent_of
 from ronda.agent.start import RunOptions, Start
-from ronda.agent.value import Agent, Inputs, Tools
+from ronda.agent.toolsets import Tools, open_agent, open_overlay
+from ronda.agent.value import Agent, Inputs
 from ronda.core.events import AgentFile, Event, RunStarted
 from ronda.core.run import Run
 from ronda.drive import Tool
@@ -66,9 +67,10 @@ async def restart(
     options: RunOptions,
 ) -> Start:
     """A run that was begun before, about to be driven on. A file has the inputs that its journal keeps, unless some are given."""
+    opened = await open_overlay(tools)
     if isinstance(found, Agent):
-        return Start(found, inputs, tools, False, options, run=run)
+        return Start(await open_agent(found), inputs, opened, False, options, run=run)
     job = job_of(found, run.start) if inputs is None else FileJob(found, inputs)
     job.take(events)
-    model, table = await reopen(job, tools)
+    model, table = await reopen(job, opened)
     return Start(model, job.inputs, table, False, options, job, run)

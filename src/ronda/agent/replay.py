@@ -135,6 +135,7 @@ class _Tape:
         self._gates: dict[str, asyncio.Future[ToolFinished]] = {}
         self._checked: dict[CheckStage, int] = {}  # how many of a stage were played
         self.inbox: Inbox | None = None
+        self._told: asyncio.Future[None] | None = None
 
     @property
     def next(self) -> Fact | None:
@@ -166,6 +167,14 @@ class _Tape:
             raise Difference(where, "$", None, fact)
         compare(where, recorded, fact)
         self.at += 1
+        if type(fact) is Steered and self._told is not None and not self._told.done():
+            self._told.set_result(None)
+
+    async def until_told(self) -> None:
+        """What people said while the model answered comes before its answer does."""
+        while type(self.next) is Steered and not self.is_live:
+            self._told = asyncio.get_running_loop().create_future()
+            await self._told
 
     def look_ahead(self) -> None:
         """After something has happened: is the next thing one that came from outside?"""
@@ -289,6 +298,7 @@ class _PlayedModel:
         exchange = tape.exchange(request)
         for previews in exchange.shown:
             show(list(previews))
+        await tape.until_told()
         match exchange.outcome:
             case ModelFinished() as finished:
                 return finished
@@ -414,6 +424,8 @@ async def _play(
 async def _drive(driver: _PlayingDriver) -> None:
     """As `Driver.drive`, but time does not pass."""
     driver.loop = asyncio.get_running_loop()
+    assert driver.inbox is not None
+    driver.inbox.on_arrival = driver.listen
     await driver._loop()
     driver.flush()
 

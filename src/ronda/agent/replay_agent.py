@@ -12,7 +12,8 @@ from ronda.agent.pipeline import Call
 from ronda.agent.prompty_run import Source
 from ronda.agent.replay import ReplayResult, compare_starts
 from ronda.agent.replay import replay as play
-from ronda.agent.value import AnyAgent, Inputs, Tools
+from ronda.agent.toolsets import Tools
+from ronda.agent.value import AnyAgent, Inputs
 from ronda.core.events import RunStarted
 from ronda.core.parts import SystemTurn
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 from msgspec import Struct
 
-from ronda.agent.approve import waiting
 from ronda.core.parts import NO_USAGE, AssistantTurn, ToolResult, ToolTurn, Turn, Usage
 
 if TYPE_CHECKING:
@@ -33,7 +32,17 @@ class CalledTool(Struct, frozen=True):
     failed: bool
 
 
-class Result:
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # typeshed has it: what the type checker reads is not installed
+
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+
+class Result(Generic[T]):
     """The answer of a run (`output`: its text, or the structured value), and what it took to get there.
 
     A run that waits for people has no answer yet, but `questions`: `resume_agent` takes the answers to them.
@@ -41,7 +50,7 @@ class Result:
 
     __slots__ = ("_output", "_run")
 
-    def __init__(self, output: Any, run: Run | None) -> None:
+    def __init__(self, output: T, run: Run | None) -> None:
         self._output = output
         self._run = run  # None: one request for a vector or an image, which is no conversation
 
@@ -50,9 +59,11 @@ class Result:
         return f"Result({what}, run_id={self.run_id!r}, usage={self.usage!r})"
 
     @property
-    def output(self) -> Any:
+    def output(self) -> T:
         """The answer. Raises `RunWaiting` if the run waits for one of a person first."""
         if self._run is not None and self._run.is_waiting:
+            from ronda.agent.approve import waiting  # few runs wait
+
             raise waiting(self._run)
         return self._output
 

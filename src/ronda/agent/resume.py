@@ -7,24 +7,27 @@ is given again: an agent that was made in code, and functions that were given fo
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ronda.agent.approve import Approve, Decision, answer_to
 from ronda.agent.blocking import blocking
 from ronda.agent.cancel import Cancel
+from ronda.agent.checks import RUN_OPTIONS, misfit, unknown_name
 from ronda.agent.prompty_run import Source
 from ronda.agent.reopen import file_of, restart
 from ronda.agent.result import Result, outcome
 from ronda.agent.start import OnEvent, RunOptions
-from ronda.agent.value import AnyAgent, Inputs, Tools
+from ronda.agent.toolsets import Tools
+from ronda.agent.value import AnyAgent, Inputs
 from ronda.core.events import Answered, Event, RunFinished
 from ronda.core.guardrails import Guardrails
 from ronda.core.run import Run, rebuild
 from ronda.core.steering import Steering
 from ronda.drive import Inbox, Summarize
 from ronda.errors import AlreadyAnswered, BadRequest, NotFound
-from ronda.host.recovery import expiry_facts, recovery_facts
+from ronda.host.extension import Extension
+from ronda.host.recovery import expiry_facts, previews_of_round, recovery_facts
 from ronda.trace.spans import span
 
 if TYPE_CHECKING:
@@ -43,6 +46,8 @@ class ResumeOptions(TypedDict, total=False):
     compaction: Summarize | AnyAgent | None
     workspace: str | os.PathLike[str] | None
     result_files: str | os.PathLike[str] | FileStore | None
+    deps: Any
+    extensions: Sequence[Extension]
 
 
 async def resume_agent_async(
@@ -67,14 +72,15 @@ async def resume_agent_async(
         inputs: What fills the bound parameters of its tools. Those of a file are in the journal.
         tools: Tools that were given for this run alone. A call of one that is not given again fails, and the model is told.
         options: `approve`, `on_event` (called with what happens from here on), `cancel`, `steering`, `guardrails`,
-            `compaction`, `workspace`, `result_files`.
+            `compaction`, `workspace`, `result_files`, `deps`, `extensions`.
     """
-    unknown = options.keys() - ResumeOptions.__annotations__.keys()
-    if unknown:
-        known = ", ".join(ResumeOptions.__annotations__)
-        raise TypeError(
-            f"unknown option {min(unknown)!r}; there is {known}. What a run was told to do is in its journal"
-        )
+    if (unknown := unknown_name(options, ResumeOptions.__annotations__)) is not None:
+        name, hint = unknown
+        raise TypeError(f"unknown option {name!r}; {hint} What a run was told to do is in its journal")
+    if journal is None:
+        raise BadRequest("resume_agent needs journal=…: where the run was kept from its start", param="journal")
+    if (wrong := misfit({**options, "journal": journal}, RUN_OPTIONS)) is not None:
+        raise BadRequest(wrong[1], param=wrong[0])
     with span("resume_agent", signature="ronda.resume_agent", inputs={"run": run_id}) as emit:
         run, events = await _read(run_id, journal)
         try:
@@ -84,7 +90,7 @@ async def resume_agent_async(
             if (inbox := start.live.inbox) is None:
                 inbox = start.live.inbox = Inbox(run)
             previews = await journal.previews(run.id)
-            if closed := [*recovery_facts(run, previews.get(len(events) - 1, ())), *expiry_facts(run)]:
+            if closed := [*recovery_facts(run, previews_of_round(events, previews)), *expiry_facts(run)]:
                 journal.append(run.id, closed)
             start.live.replay([*events, *closed])
             for id, decision in (answers or {}).items():

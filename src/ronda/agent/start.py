@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ronda.agent.approve import Approve, Approver, waiting
 from ronda.agent.cancel import Cancel, Stop
-from ronda.agent.compaction import AnyCompaction, read_budget, read_summarizer
+from ronda.agent.checks import RUN_OPTIONS, misfit, unknown_name
 from ronda.agent.options import AnyOptions, ModelOptions, read_options
 from ronda.agent.result_files import ResultFiles
-from ronda.agent.value import Agent, Inputs, Tools, tool_table
+from ronda.agent.toolsets import Tools, split_tools
+from ronda.agent.value import Agent, Inputs
 from ronda.core.events import AgentFile, Event, RunStarted
 from ronda.core.guardrails import AnyGuardrails, Guardrails, guarded_stages, read_guardrails
-from ronda.core.limits import LEAST_RESULT_CHARS, LIBRARY_ROUNDS, RESULT_CHARS, RETRY, Limits, Retry
+from ronda.core.limits import LEAST_RESULT_CHARS, MAX_ITERATIONS, RESULT_CHARS, RETRY, Limits, Retry
 from ronda.core.output import final_text
 from ronda.core.parts import SystemTurn, Turn, user
 from ronda.core.permissions import check_rules
@@ -29,6 +29,8 @@ from ronda.core.run import Run
 from ronda.core.steering import Steering
 from ronda.core.transcript import whole_results
 from ronda.drive import Inbox, Tool, ToolContext, ToolOutput, capabilities_of
+from ronda.drive.contracts import NO_DEPS
+from ronda.drive.offload import load
 from ronda.errors import (
     BadConfig,
     BadRequest,
@@ -39,12 +41,15 @@ from ronda.errors import (
     RunEnded,
     ToolMissing,
 )
+from ronda.host.extension import Extension
 from ronda.host.run import LiveRun
-from ronda.schema.output import read_output
+from ronda.tools.deps import give_deps
 from ronda.tools.function import BoundTool, FunctionTool, as_tool
 from ronda.wire.conversation import Messages, read_turns, without_instructions
 
 if TYPE_CHECKING:
+    from ronda.agent.approve import Approve
+    from ronda.agent.compaction import AnyCompaction
     from ronda.files.file_store import FileStore
     from ronda.journal import Journal
 
@@ -81,15 +86,18 @@ class RunOptions(TypedDict, total=False):
     history: Messages | None  # what was said before: `result.messages`, or messages in OpenAI's form
     record: str | os.PathLike[str] | None  # a file to write the run to, as a cassette: see `ronda.testing.replay`
     options: AnyOptions | None  # how the model samples in this run: {"temperature": 0}
+    deps: Any  # what tools find in their ToolContext[…].deps; children have it, too
+    extensions: Sequence[Extension]  # what is around each model call, and is told of facts; children have them, too
 
 
 def checked_options(options: RunOptions) -> RunOptions:
-    unknown = options.keys() - RunOptions.__annotations__.keys()
-    if unknown:
-        first = min(unknown)
-        known = ", ".join(sorted(RunOptions.__annotations__))
-        way = f"write options={{{first!r}: …}}" if first in ModelOptions.__annotations__ else f"there is {known}"
-        raise TypeError(f"unknown option {first!r}; {way}")
+    if (unknown := unknown_name(options, RunOptions.__annotations__)) is not None:
+        name, hint = unknown
+        raise TypeError(
+            f"unknown option {name!r}; {f'write options={{{name!r}: …}}' if name in ModelOptions.__annotations__ else hint}"
+        )
+    if (wrong := misfit(options, RUN_OPTIONS)) is not None:
+        raise BadRequest(wrong[1], param=wrong[0])
     for name, allowed in (("on_limit", ("error", "answer")), ("on_unknown_tool", ("raise", "tell"))):
         if options.get(name, allowed[0]) not in allowed:
             value = options.get(name)
@@ -118,11 +126,13 @@ class FileRun(Protocol):
 
 
 class Link(Struct, frozen=True):
-    """Of a run that is a call of another: its id, the call's, and the version of the agent, where that has several."""
+    """Of a run that is a call of another: its id, the call's, the version of the agent, where that has several, and what the
+    model that wrote its input had read."""
 
     run: str
     call: str
     version: int = 0
+    marks: tuple[str, ...] = ()
 
 
 class Start:
@@ -148,7 +158,8 @@ class Start:
         self.on_event = options.get("on_event")
         self.cancel = options.get("cancel")
         guardrails, journal = read_guardrails(options.get("guardrails")), options.get("journal")
-        table = _bind_tools(_laid_over(agent._tools, tools), inputs)
+        deps = options.get("deps", NO_DEPS)
+        table = give_deps(_bind_tools(_laid_over(agent._tools, tools), inputs), deps)
         most = options.get("max_result_chars", RESULT_CHARS) if run is None else run.plan.limits.result_chars
         long_results = ResultFiles(options.get("result_files"), journal, most)
         # One that was started before goes on as it was planned then.
@@ -161,9 +172,14 @@ class Start:
         live = self.live = LiveRun(self.run, provider, table, journal)
         if recorder is not None:
             live.add_tap(recorder.take)
+        live.extensions = options.get("extensions", ())
+        live.deps = deps
         live.steering = options.get("steering")
         live.guardrails = guardrails
-        live.summarize = read_summarizer(options.get("compaction"))
+        if (compaction := options.get("compaction")) is not None:
+            from ronda.agent.compaction import read_summarizer  # for runs that are summed up
+
+            live.summarize = read_summarizer(compaction)
         live.is_cancelled = None if self.cancel is None else self.cancel._was_cancelled
         live.start_child_of = start_child_of
         live.long_results = long_results
@@ -174,6 +190,8 @@ class Start:
         if self.on_event is not None:
             live.add_tap(partial(_tell, self.on_event))
         if (approve := options.get("approve")) is not None:
+            from ronda.agent.approve import Approver  # for runs that ask people
+
             live.inbox = Inbox(self.run)
             live.approver = Approver(approve, self.run, live.inbox)
             live.add_tap(live.approver.take)
@@ -213,7 +231,7 @@ class Start:
             format_is_wish=file is not None,  # as the specification has it: what is no JSON is text
             on_unknown_tool=options.get("on_unknown_tool", "raise"),
             asks_again=file is None or not file.once,
-            context_budget=read_budget(options.get("context_budget")),
+            context_budget=_read_budget(options.get("context_budget")),
             guards=guarded_stages(guardrails),
             permissions=permissions,
         )
@@ -234,6 +252,7 @@ class Start:
             file=origin,
             call="" if link is None else link.call,
             version=0 if link is None else link.version,
+            marks=() if link is None else link.marks,
         )
         run = Run(start)
         if journal is not None:
@@ -264,6 +283,8 @@ class Start:
         run = self.run
         end = run.ended
         if run.is_waiting:
+            from ronda.agent.approve import waiting  # few runs wait
+
             raise waiting(run)
         if end is None or end.reason in ("cancelled", "interrupted"):
             raise RunCancelled("the run was cancelled", run.turns, run=run.id)
@@ -278,6 +299,8 @@ class Start:
 
     def _structured(self, text: str) -> Any:
         try:
+            from ronda.schema.output import read_output  # for agents that answer with a value
+
             return read_output(self.agent.output, text)
         except ValueError as error:
             message = f"the model's answer is not what `output` asks for: {error}"
@@ -292,6 +315,7 @@ def _tell(on_event: OnEvent, batch: Sequence[Event]) -> None:
 async def start_child_of(
     live: LiveRun, context: ToolContext, agent: Any, inputs: dict[str, Any], mode: str
 ) -> ToolOutput:
+    await load("ronda.agent.children")
     from ronda.agent.children import start_child  # most agents start no other
 
     return await start_child(live, context, agent, inputs, mode)
@@ -310,7 +334,7 @@ def _failure(run: Run) -> RunEnded:
 
 
 def _limits(options: RunOptions) -> Limits:
-    rounds = options.get("max_iterations", LIBRARY_ROUNDS)
+    rounds = options.get("max_iterations", MAX_ITERATIONS)
     for name in (
         "max_iterations",
         "max_tool_calls",
@@ -352,7 +376,7 @@ def _laid_over(table: dict[str, Tool], tools: Tools | None) -> dict[str, Tool]:
         return table
     if isinstance(tools, Mapping):
         return {**table, **{name: as_tool(handler, name) for name, handler in tools.items()}}
-    return {**table, **tool_table(tools)}
+    return {**table, **split_tools(tools)[0]}  # toolsets were opened before
 
 
 def _bind_tools(table: dict[str, Tool], inputs: Inputs | None) -> dict[str, Tool]:
@@ -400,3 +424,9 @@ def _input_turns(inputs: Inputs, goes_on: bool) -> tuple[Turn, ...]:
             "inputs are the user's message, a mapping with 'input', or a list of messages, {'role': …, 'content': …}"
         )
     return read_turns(inputs, "inputs")
+
+
+def _read_budget(characters: int | None) -> int | None:
+    if characters is not None and characters < 1:
+        raise BadRequest(f"context_budget is {characters}; it counts characters, from 1 on", param="context_budget")
+    return characters

@@ -62,8 +62,9 @@ class ThreadReader(Generic[T]):
                 return
             self._items.put(item)
             room.clear()
-            if self._items.qsize() >= _AHEAD:
+            while self._items.qsize() >= _AHEAD and not self._is_closed:  # `room` may be set for an item read long ago
                 await room.wait()
+                room.clear()
 
         try:
             await produce(put)

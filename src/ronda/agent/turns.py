@@ -15,8 +15,9 @@ from ronda.agent.cancel import Cancel
 from ronda.agent.pipeline import Call
 from ronda.agent.prompty_run import Source, read_answer
 from ronda.agent.start import RunOptions
-from ronda.agent.value import AnyAgent, Inputs, Tools
-from ronda.core.limits import Retry
+from ronda.agent.toolsets import Tools
+from ronda.agent.value import AnyAgent, Inputs
+from ronda.core.limits import MAX_ITERATIONS, Retry
 from ronda.core.output import final_text
 from ronda.errors import BadRequest
 from ronda.prompty.model import Prompty
@@ -28,7 +29,7 @@ async def turn_async(
     inputs: Inputs | None = None,
     tools: Tools | None = None,
     *,
-    max_iterations: int = 10,
+    max_iterations: int = MAX_ITERATIONS,
     max_llm_retries: int = 3,
     on_event: OnTurnEvent | None = None,
     cancel: Cancel | None = None,

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, Unpack
 
 import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from ronda.agent.checks import AGENT_FIELDS, misfit, unknown_name
 from ronda.agent.options import AnyOptions, AnyToolChoice, read_options, read_tool_choice
+from ronda.agent.result import Result, T
+from ronda.agent.toolsets import AnyTool, Toolset, split_tools
 from ronda.core.limits import Retry, Timeouts
 from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
 from ronda.core.taint import taint_labels
 from ronda.drive import Provider, Tool
 from ronda.errors import BadConfig
-from ronda.providers import Where, key_names, open_provider, split_spec, url_name
-from ronda.schema.output import output_format
-from ronda.tools.agent import STARTED, AgentTool
-from ronda.tools.function import as_tool
 from ronda.wire.conversation import Messages
 
 if TYPE_CHECKING:
+    from ronda.agent.invoke import stream_agent
+    from ronda.agent.start import RunOptions
+    from ronda.agent.toolsets import Tools
     from ronda.prompty.model import Prompty
+    from ronda.providers import Where
+    from ronda.providers.http.transport import Routes, Transport
 
 MAX_NAME = 64  # characters of a tool's name that every provider takes, and none but these:
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
@@ -43,12 +48,10 @@ _QUESTION = Raw(
 
 AnyAgent: TypeAlias = "Agent | Prompty | str | os.PathLike[str]"
 Inputs: TypeAlias = str | Mapping[str, Any] | Messages
-AnyTool: TypeAlias = "Tool | Callable[..., Any] | Agent"
-Tools: TypeAlias = Sequence[AnyTool] | Mapping[str, AnyTool]
 
 
 @dataclass(frozen=True, eq=False)
-class Agent:
+class Agent(Generic[T]):
     """Instructions, a model, tools and limits: a value, made in code. Sharing one between threads and loops is fine.
 
     `model` is a spec such as `"openai-chat:NAME"`, or anything with a `call` (a `ScriptedModel`). `output` asks for
@@ -63,25 +66,42 @@ class Agent:
     tools: Sequence[AnyTool] = ()
     options: AnyOptions = NO_OPTIONS
     tool_choice: AnyToolChoice = AUTO
-    output: Any = None
+    output: type[T] | UnionType | Mapping[str, Any] | None = None  # a type, a union of types, or a JSON Schema
     retry: Retry | None = None
     timeouts: Timeouts | None = None
     api_version: str | None = None  # where a provider's API has several: Anthropic's, "2023-06-01"
     vision: bool | None = None  # can the model see images? None: as far as its name tells
+    transport: Transport | None = (
+        None  # how its server is reached: a proxy, certificates; None: as the environment says
+    )
     name: str = "agent"
     description: str = ""
     _provider: Provider = field(init=False, repr=False)
     _tools: dict[str, Tool] = field(init=False, repr=False)
+    _toolsets: tuple[Toolset, ...] = field(init=False, repr=False)  # opened when a run begins
     _options: Options = field(init=False, repr=False)
     _choice: ToolChoice = field(init=False, repr=False)
+
+    if not TYPE_CHECKING:  # which says it anyway
+
+        def __new__(cls, *args: object, **given: object) -> Agent:
+            if (unknown := unknown_name(given, _fields())) is not None:
+                raise TypeError("Agent has no field {!r}; {}".format(*unknown))
+            return object.__new__(cls)
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
         check_is_model(self.model)
-        keep(self, "_tools", tool_table(self.tools))
+        if (wrong := misfit({name: getattr(self, name) for name in AGENT_FIELDS}, AGENT_FIELDS)) is not None:
+            raise BadConfig(wrong[1])
+        table, toolsets = split_tools(self.tools)
+        keep(self, "_tools", table)
+        keep(self, "_toolsets", toolsets)
         keep(self, "_provider", self._open(self.model) if isinstance(self.model, str) else self.model)
         options = read_options(self.options, NO_OPTIONS)
         if self.output is not None:
+            from ronda.schema.output import output_format  # most agents answer with text
+
             options = replace(options, response_format=output_format(self.output))
         keep(self, "_options", options)
         keep(self, "_choice", read_tool_choice(self.tool_choice))
@@ -91,22 +111,57 @@ class Agent:
         """What its model is called through."""
         return self._provider
 
+    def run(self, inputs: Inputs | None = None, tools: Tools | None = None, **options: Unpack[RunOptions]) -> Result[T]:
+        """`run_agent(agent, inputs, tools, …)`: the answer as `output`, and what it took to get there."""
+        from ronda.agent.invoke import run_agent  # which imports this
+
+        return run_agent(self, inputs, tools, **options)
+
+    async def run_async(
+        self, inputs: Inputs | None = None, tools: Tools | None = None, **options: Unpack[RunOptions]
+    ) -> Result[T]:
+        """`run_agent_async(agent, inputs, tools, …)`."""
+        from ronda.agent.invoke import run_agent_async
+
+        return await run_agent_async(self, inputs, tools, **options)
+
+    def stream(
+        self, inputs: Inputs | None = None, tools: Tools | None = None, **options: Unpack[RunOptions]
+    ) -> stream_agent:
+        """`stream_agent(agent, inputs, tools, …)`: `async with agent.stream("…") as events:`."""
+        from ronda.agent.invoke import stream_agent
+
+        return stream_agent(self, inputs, tools, **options)
+
     def as_tool(self, *, name: str | None = None, description: str | None = None) -> Tool:
         """This agent as a tool of another one: a call of it is a run of its own, within what its caller has left."""
+        from ronda.tools.agent import AgentTool  # for agents that are tools only
+
         text = self.description or self.instructions.strip().partition("\n")[0][:MAX_DESCRIPTION]
         called = _NO_NAME.sub("_", self.name)[:MAX_NAME] if name is None else name
         labels = taint_labels(tool.spec for tool in self._tools.values())
+        labels |= {label for toolset in self._toolsets for label in toolset.labels}
         return AgentTool(asked_with_text(called, description or text or f"Ask the agent '{self.name}'.", labels), self)
 
     def _open(self, spec: str) -> Provider:
-        where = where_is(spec, self.base_url, self.api_key, self.timeouts, self.api_version, self.vision)
+        where = where_is(
+            spec, self.base_url, self.api_key, self.timeouts, self.api_version, self.vision, self.transport
+        )
         if (key := missing_key(spec, where)) is not None:
             raise BadConfig(f"{spec} needs a key: set {key}, or give api_key=…, or base_url=… of a server of your own")
+        from ronda.providers import open_provider  # a model that is an object needs none of the table
+
         return open_provider(spec, where)
+
+
+def _fields() -> list[str]:
+    return [field.name for field in fields(Agent) if field.init]
 
 
 def asked_with_text(name: str, description: str, labels: Iterable[str]) -> ToolSpec:
     """An agent as a tool, whose caller's model asks it in its own words."""
+    from ronda.tools.agent import STARTED
+
     return ToolSpec(
         name=name,
         description=description,
@@ -139,13 +194,19 @@ def where_is(
     timeouts: Timeouts | None = None,
     version: str | None = None,
     vision: bool | None = None,
+    transport: Transport | None = None,
 ) -> Where:
     """How to reach a model: what is not said comes from the environment, under the names its vendor's SDK reads.
 
     An empty key is none at all, wherever it goes.
     """
+    from ronda.providers import Where, key_names, split_spec, url_name
+    from ronda.providers.services import SERVICES
+
     provider = split_spec(spec)[0]
     environ = os.environ
+    if not base_url and (service := SERVICES.get(provider)) is not None:
+        base_url = service.address_in(environ)
     return Where(
         base_url or environ.get(url_name(provider) or ""),
         next((environ[name] for name in key_names(provider) or () if environ.get(name)), None)
@@ -154,23 +215,46 @@ def where_is(
         timeouts,
         version,
         vision,
+        routes=routes_of(transport),
     )
+
+
+_default: Transport | None = None
+
+
+def use_transport(transport: Transport | None) -> None:
+    """How the servers of models are reached where nothing else is said, from now on and for the whole process; None: as the
+    environment says. For agents of files, which cannot say it themselves; `Agent(transport=…)` goes before it."""
+    global _default
+    if (wrong := misfit({"transport": transport}, AGENT_FIELDS)) is not None:
+        raise BadConfig(wrong[1])
+    _default = transport
+
+
+def routes_of(transport: Transport | None) -> Routes | None:
+    """Which way calls of models take in this environment; None: directly."""
+    transport = transport or _default
+    if transport is None:
+        from ronda.providers import PROXY_NAMES
+
+        environ = os.environ
+        if not any(environ.get(name) or environ.get(name.lower()) for name in PROXY_NAMES):
+            return None  # nearly always, and then nothing has to be imported
+        from ronda.providers.http.transport import Transport
+
+        transport = Transport()
+    return transport.routes(os.environ)
 
 
 def missing_key(spec: str, where: Where) -> str | None:
     """The variable that a key is looked for in, if the model cannot be called without one: a vendor's own address."""
-    names = key_names(split_spec(spec)[0])
-    return names[0] if names and where.key is None and where.base_url is None else None
+    from ronda.providers import key_names, split_spec
+    from ronda.providers.services import SERVICES
 
-
-def tool_table(tools: Sequence[AnyTool]) -> dict[str, Tool]:
-    if isinstance(tools, str) or not isinstance(tools, Iterable):
-        name = getattr(tools, "__name__", None)
-        raise BadConfig(f"tools are a list of functions{f'; write tools=[{name}]' if name else f', not {tools!r}'}")
-    table: dict[str, Tool] = {}
-    for item in tools:
-        tool = as_tool(item)
-        if tool.spec.name in table:
-            raise BadConfig(f"two tools are named '{tool.spec.name}'; give one of them another name")
-        table[tool.spec.name] = tool
-    return table
+    provider = split_spec(spec)[0]
+    names = key_names(provider)
+    if not names or where.key is not None:
+        return None
+    if (service := SERVICES.get(provider)) is not None:
+        return names[0] if service.wants_key(where.base_url, os.environ) else None
+    return names[0] if where.base_url is None else None

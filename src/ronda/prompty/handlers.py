@@ -1,7 +1,7 @@
 """A declared tool and whoever runs it → a tool of one run: what the model wrote, and what the inputs say, go to the handler.
 
 Bindings are filled in here, last: the model neither sees a bound parameter nor can it say anything about it. An input that
-is not there fills in nothing.
+is not there fills in nothing, and leaves what the model wrote (§9.5).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ronda.prompty.model import Tool as AnyDeclared
 from ronda.prompty.registry import Handler, KindHandler
 from ronda.prompty.tool_specs import without_nulls
 from ronda.tools.callback import CallbackTool
-from ronda.tools.function import FunctionTool, around, call_either, to_output
+from ronda.tools.function import FunctionTool, around, call_either, output_of
 from ronda.wire.openai_chat import API as CHAT
 from ronda.wire.openai_responses import API as RESPONSES
 
@@ -68,7 +68,7 @@ class KindTool:
         if isinstance(declared, Declared):
             arguments = without_nulls(declared, arguments)
         values = {**arguments, **self._values}
-        return to_output(await call_either(self._handler, declared, values, self._agent, dict(self._inputs)))
+        return await output_of(await call_either(self._handler, declared, values, self._agent, dict(self._inputs)))
 
 
 class MissingTool:

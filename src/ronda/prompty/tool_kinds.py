@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Raw
 
+from ronda._extras import check_extra
 from ronda.core.plan import ANY_OBJECT, ToolSpec
 from ronda.drive import Tool
 from ronda.errors import BadConfig, RondaError
@@ -133,6 +134,12 @@ class _Making:
         self._taken = self._made | set(lent)
 
     async def tools(self, declared: Declared) -> list[Tool]:
+        """What is bound to an input that is absent is the model's to say, if it does."""
+        absent = {name for name, one in declared.bindings.items() if one.input not in self._inputs}
+        made = await self._tools(declared)
+        return [_without_bound(tool, absent) for tool in made] if absent else made
+
+    async def _tools(self, declared: Declared) -> list[Tool]:
         handler = self._handler(declared.name)
         if handler is not None:
             return [self._by_handler(declared, handler)]
@@ -196,6 +203,7 @@ class _Making:
         return [self._bound(tool, declared) for tool in made]
 
     async def _operations(self, declared: OpenApiTool) -> list[Tool]:
+        check_extra("web", f"the tool '{declared.name}' of kind 'openapi'")
         from ronda.prompty.openapi import operations_of  # with aiohttp behind it: only for who has such a tool
 
         made: list[Tool] = []
@@ -210,6 +218,11 @@ class _Making:
             else:
                 made.append(self._bound(operation, declared))
         return made
+
+
+def _without_bound(tool: Tool, names: set[str]) -> Tool:
+    bound = tuple([name for name in tool.spec.bound if name not in names])
+    return BoundTool(tool, {}, msgspec.structs.replace(tool.spec, bound=bound))
 
 
 def _own_values(handler: Handler, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from ronda.core.parts import (
 )
 from ronda.prompty.message_parts import Message, Part, sniff
 from ronda.prompty.segments import TemplateError
+from ronda.wire.native import callers
 from ronda.wire.openai_chat import API as CHAT
 from ronda.wire.openai_chat.client_request import write_turn
 from ronda.wire.openai_responses import API as RESPONSES
@@ -74,7 +75,7 @@ def _function_call(message: Message, item: Mapping[str, Any]) -> list[Turn]:
     id = str(item.get("call_id") or value or item.get("id") or "")
     arguments = item.get("arguments", "{}")
     written = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
-    native = Native(RESPONSES, Raw(msgspec.json.encode([{"type": "function_call", **item}])))
+    native = Native(callers(RESPONSES), Raw(msgspec.json.encode([{"type": "function_call", **item}])))
     call = AssistantTurn((ToolCall(id, item["name"], written),), "tool_calls", native)
     return [call] if message.role == "assistant" else [call, ToolTurn((ToolResult(id, message.text),))]
 

@@ -5,6 +5,7 @@
     openai     responses   openai:ID                 gemini, google               gemini:ID
     azure      the same, at the connection's         mistral, local, script       as they are called here
     foundry      endpoint                            none, and `provider:name`    the id itself is the spec
+    groq, ollama and other services (`providers.services`) as they are called there
 
 A provider that is none of these is one of an installed package, or is looked for among the registered executors. Whoever
 writes a file must not get a key that it does not hold: the key of the environment goes to the provider's own address alone,
@@ -18,13 +19,15 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from ronda._suggest import did_you_mean
 from ronda.prompty.components import get_executor
 from ronda.prompty.connections import endpoint_of, grant_of, key_of, resolve_connection
-from ronda.prompty.errors import BadPrompty
+from ronda.prompty.errors import BadPrompty, InvokerError
 from ronda.prompty.model import API_TYPES, Connection, Model, Prompty
 from ronda.prompty.references import Roots
-from ronda.providers import opener_of
+from ronda.providers import PROVIDERS, opener_of
 from ronda.providers.grants import Grant
+from ronda.providers.services import SERVICES, dialect_of
 
 if TYPE_CHECKING:
     from ronda.drive import Provider
@@ -63,8 +66,8 @@ class Upstream(Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """Which of our providers: `openai-chat`, `anthropic`, …"""
-        return self.spec.partition(":")[0]
+        """Which of our providers: `openai-chat`, `anthropic`, …; of a service, whose dialect it speaks."""
+        return dialect_of(self.spec.partition(":")[0])
 
 
 def upstream_of(prompty: Prompty) -> Upstream:
@@ -123,7 +126,11 @@ def _is_foreign(model: Model) -> bool:
 
 
 def _executor(model: Model) -> Provider:
-    made = get_executor(model.provider or "")
+    try:
+        made = get_executor(model.provider or "")
+    except InvokerError as error:
+        hint = did_you_mean(model.provider or "", (*PROVIDERS, *SERVICES, "azure", "foundry"))
+        raise InvokerError("; ".join(part for part in (str(error), hint) if part)) from None
     if not hasattr(made, "call"):
         raise BadPrompty(
             f"the executor registered for '{model.provider}' has no `call(request, show)`: it is made for another runtime"
@@ -160,7 +167,7 @@ def _must_be_there(kind: str, api: Api) -> None:
     if api == "chat":  # all of them do
         return
     allowed = {"responses": ("openai",), "embedding": ("openai-chat", "mistral"), "image": ("openai-chat",)}[api]
-    if kind not in allowed:
+    if dialect_of(kind) not in allowed:
         raise BadPrompty(f"Unsupported API type: {api}", field="model.apiType")
 
 
@@ -173,9 +180,14 @@ def _where(model: Model, connection: Connection | None, kind: str) -> tuple[str 
         return _azure(endpoint), key or NO_KEY
     if connection is not None and connection.kind == "anonymous":
         return endpoint, NO_KEY
-    if key is None and endpoint and urlsplit(endpoint).hostname != _HOSTS.get(kind):
+    if key is None and endpoint and urlsplit(endpoint).hostname != _own_host(kind):
         key = NO_KEY
     return endpoint, key
+
+
+def _own_host(kind: str) -> str | None:
+    service = SERVICES.get(kind)
+    return _HOSTS.get(kind) if service is None else service.host
 
 
 def _azure(endpoint: str) -> str:

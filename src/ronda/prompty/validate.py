@@ -14,6 +14,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from ronda._extras import MissingPackages, check_extra
 from ronda.errors import RondaError
 from ronda.prompty.check import look, place_of
 from ronda.prompty.children import Children
@@ -21,7 +22,6 @@ from ronda.prompty.components import get_parser, get_renderer
 from ronda.prompty.errors import BadPrompty, ConnectionMissing, InvokerError
 from ronda.prompty.load import AnyPath
 from ronda.prompty.model import FunctionTool, Host, OpenApiTool, Prompty, PromptyTool, Tool
-from ronda.prompty.openapi import operations_of
 from ronda.prompty.registry import Lent
 from ronda.prompty.report import Problem, Report, field
 from ronda.prompty.segments import TemplateError
@@ -146,6 +146,8 @@ class _Validation:
             place = place_of(tool.name, self._report)
             try:
                 await self._open(tool, children)
+            except MissingPackages as error:
+                problems.append(replace(self._at(place, str(error)), severity="warning"))  # the file may be right
             except BadPrompty as error:
                 key = {PromptyTool: "path", OpenApiTool: "specification"}.get(type(tool))
                 elsewhere = error.path is not None and error.path != self._prompty.path
@@ -163,6 +165,9 @@ class _Validation:
             case OpenApiTool(specification=str(path)) if "://" in path:
                 pass  # nobody is called
             case OpenApiTool():
+                check_extra("web", f"the tool '{tool.name}' of kind 'openapi'")
+                from ronda.prompty.openapi import operations_of  # with aiohttp behind it: for such a tool only
+
                 await operations_of(tool, self._prompty, set())
             case _:
                 pass

@@ -111,7 +111,7 @@ class JournalContract(RunListContract):
         async with self.opened() as journal:
             assert await journal.read("a") == []
             assert await journal.resume("a") == []
-            assert await journal.run_of_call("", "call_1") is None
+            assert await journal.runs_of_calls("", ["call_1"]) == {}
             assert await journal.unfinished_runs() == []
             await journal.barrier("a")
             journal.release("a")
@@ -242,11 +242,14 @@ class JournalContract(RunListContract):
             for owner in ("ada", "bob", STRANGE):
                 journal.append(f"of {owner}", [start(f"of {owner}", owner=owner)])
                 journal.expect(owner, ["call_1", f"only {owner}"], f"of {owner}")
-            assert await journal.run_of_call("ada", "call_1") == "of ada"
-            assert await journal.run_of_call("bob", "call_1") == "of bob"
-            assert await journal.run_of_call(STRANGE, f"only {STRANGE}") == f"of {STRANGE}"
-            assert await journal.run_of_call("bob", "only ada") is None
-            assert await journal.run_of_call("eve", "call_1") is None
+            assert await journal.runs_of_calls("ada", ["call_1"]) == {"call_1": "of ada"}
+            assert await journal.runs_of_calls("bob", ["call_1"]) == {"call_1": "of bob"}
+            assert await journal.runs_of_calls(STRANGE, [f"only {STRANGE}"]) == {f"only {STRANGE}": f"of {STRANGE}"}
+            assert await journal.runs_of_calls("bob", ["only ada"]) == {}
+            assert await journal.runs_of_calls("eve", ["call_1"]) == {}
+            several = ["call_1", "only ada", "only bob", "\ud800", *[f"other {at}" for at in range(2000)]]
+            assert await journal.runs_of_calls("ada", several) == {"call_1": "of ada", "only ada": "of ada"}
+            assert await journal.runs_of_calls("ada", []) == {}
 
     async def test_18_of_two_runs_that_expect_a_call_the_newer_wins(self) -> None:
         async with self.opened() as journal:
@@ -254,7 +257,7 @@ class JournalContract(RunListContract):
                 journal.append(name, [start(name)])
                 journal.expect("ada", ["call_1"], name)
                 await journal.barrier(name)
-            assert await journal.run_of_call("ada", "call_1") == "b"
+            assert await journal.runs_of_calls("ada", ["call_1"]) == {"call_1": "b"}
 
     # ---- forgetting --------------------------------------------------------------------------------------------------
 
@@ -268,9 +271,9 @@ class JournalContract(RunListContract):
             assert await journal.forget("b")
             assert await journal.read("b") == []
             assert await journal.resume("b") == []
-            assert await journal.run_of_call("ada", "call of b") is None
+            assert await journal.runs_of_calls("ada", ["call of b"]) == {}
             assert _facts(await journal.read("a")) == [start("a", long), *finish()]
-            assert await journal.run_of_call("ada", "call of a") == "a"
+            assert await journal.runs_of_calls("ada", ["call of a"]) == {"call of a": "a"}
             journal.append("b", [start("b", long)])  # its name is free again, and what it shared can be said anew
             await journal.barrier("b")
             assert _facts(await journal.read("b")) == [start("b", long)]
@@ -353,7 +356,7 @@ class DurableJournalContract(JournalContract):
             journal.release("a")
         async with self.opened() as journal:
             assert _facts(await journal.read("a")) == every_fact("a")
-            assert await journal.run_of_call("ada", "call_1") == "a"
+            assert await journal.runs_of_calls("ada", ["call_1"]) == {"call_1": "a"}
             assert await journal.unfinished_runs() == []
 
     async def test_22_closing_keeps_what_no_barrier_has_waited_for(self) -> None:
@@ -362,7 +365,7 @@ class DurableJournalContract(JournalContract):
             journal.expect("ada", ["call_1"], "a")
         async with self.opened() as journal:
             assert _facts(await journal.read("a")) == [start("a")]
-            assert await journal.run_of_call("ada", "call_1") == "a"
+            assert await journal.runs_of_calls("ada", ["call_1"]) == {"call_1": "a"}
 
     async def test_23_a_run_that_was_cut_off_is_found_and_goes_on(self) -> None:
         async with self.opened() as journal:
@@ -381,7 +384,7 @@ class DurableJournalContract(JournalContract):
             one.expect("ada", ["call_1"], "a")
             await one.barrier("a")
             assert _facts(await other.read("a")) == [start("a")]
-            assert await other.run_of_call("ada", "call_1") == "a"
+            assert await other.runs_of_calls("ada", ["call_1"]) == {"call_1": "a"}
 
     async def test_25_a_run_that_one_drives_is_not_for_another(self) -> None:
         async with self.opened() as one, self.opened() as other:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from contextlib import AbstractAsyncContextManager
 
-from ronda.core.events import EndReason, RunFinished, RunStarted, Warned
+from ronda.core.events import Asked, EndReason, RunFinished, RunStarted, Warned
 from ronda.core.parts import user
-from ronda.core.plan import Plan
-from ronda.journal import Journal, RunPage, RunQuery, RunState, UnfinishedRun
+from ronda.core.plan import Plan, ToolSpec
+from ronda.journal import Journal, OpenQuestion, RunPage, RunQuery, RunQuestions, RunState, UnfinishedRun
 
 
 def _start(run: str, owner: str = "ann", session: str = "", agent: str = "") -> RunStarted:
@@ -145,3 +145,36 @@ class RunListContract(ABC):
             journal.release("b")  # without a word about it
             assert _names(await journal.list_runs(RunQuery("ann", state="waiting"))) == ["b"]
             assert await journal.unfinished_runs() == [UnfinishedRun("b", 1, _start("b"), is_waiting=True)]
+
+    async def test_37_what_runs_ask_is_listed_as_it_was_noted_last(self) -> None:
+        one, two = [OpenQuestion(Asked(id, f"call_{id}", tool="t"), ToolSpec("t", kind="mcp"), 3) for id in "12"]
+        async with self.opened() as journal:
+            for name in ("a", "b", "c", "d", "e"):
+                journal.append(name, [_start(name, session=f"s{name}")])
+            journal.append("other", [_start("other", "bob")])
+            journal.note_questions("a", (one, two))
+            await journal.barrier("a")
+            journal.note_questions("a", (two,))
+            journal.release("a", waiting=True)
+            journal.note_questions("b", (one,))  # under way
+            journal.note_questions("c", ())
+            journal.note_questions("e", (one,))
+            journal.append("e", [RunFinished("cancelled", at=2.0)])
+            journal.release("e")
+            journal.note_questions("other", (one,))
+            listed = [RunQuestions("c", "sc", ()), RunQuestions("b", "sb", (one,)), RunQuestions("a", "sa", (two,))]
+            assert await journal.open_questions("ann", 9) == listed
+            assert await journal.open_questions("ann", 2) == listed[:2]
+            await journal.resume("a")
+            journal.append("a", [Warned("on it goes")])
+            journal.note_questions("a", ())
+            assert (await journal.open_questions("ann", 9))[-1] == RunQuestions("a", "sa", ())
+
+    async def test_38_a_run_of_which_nothing_is_noted_is_listed_where_it_may_ask(self) -> None:
+        async with self.opened() as journal:
+            for name in ("waits", "handed out", "never asked"):
+                journal.append(name, [_start(name)])
+            journal.release("waits", waiting=True)
+            journal.expect("ann", ["call_1"], "handed out")
+            found = await journal.open_questions("ann", 9)
+            assert found == [RunQuestions("handed out", "", None), RunQuestions("waits", "", None)]
