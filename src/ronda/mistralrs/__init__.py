@@ -14,9 +14,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ronda import runner
 from ronda.core.plan import ToolChoice
 from ronda.errors import BadConfig
+from ronda.mistralrs import runner
 from ronda.mistralrs.code import (
     AgentPermission,
     AgentToolApprovalDecision,
@@ -30,9 +30,7 @@ from ronda.mistralrs.code import (
 )
 from ronda.mistralrs.mcp import McpClientConfigPy, McpServerConfigPy, McpServerSourcePy, servers_of
 from ronda.mistralrs.request import ChatCompletionRequest, as_ours
-from ronda.mistralrs.search import ApproximateUserLocation, SearchContextSize, WebSearchOptions, WebSearchUserLocation
-from ronda.mistralrs.which import Architecture, Which, WhichModel
-from ronda.runner import (
+from ronda.mistralrs.runner import (
     ChatCompletionChunk,
     ChatCompletionResponse,
     ChatCompletionStream,
@@ -41,7 +39,9 @@ from ronda.runner import (
     RequestedFile,
     ShellSkillMount,
 )
-from ronda.runner.approvals import AgentToolApproval, AgentToolKind, AgentToolSource
+from ronda.mistralrs.runner.approvals import AgentToolApproval, AgentToolKind, AgentToolSource
+from ronda.mistralrs.search import ApproximateUserLocation, SearchContextSize, WebSearchOptions, WebSearchUserLocation
+from ronda.mistralrs.which import Architecture, Which, WhichModel
 
 __all__ = [
     "AgentPermission",

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
 from ronda.errors import BadConfig
-from ronda.runner import code_settings
+from ronda.mistralrs.runner import code_settings
 from ronda.sandbox.policy import FullNetwork, Loopback, Network, NoNetwork, Policy
 
 Ours = TypeVar("Ours", covariant=True)

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from ronda import runner
 from ronda.core.plan import Approval
 from ronda.errors import BadRequest
+from ronda.mistralrs import runner
 from ronda.mistralrs.code import AgentPermission
 from ronda.mistralrs.search import WebSearchOptions
 

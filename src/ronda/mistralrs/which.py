@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
+from ronda._islands import island_module
 from ronda.errors import BadConfig
 from ronda.providers import PROVIDERS
-from ronda.providers.local.files import ModelFile, header_of, list_models, models_folder
+from ronda.providers.services import SERVICES
 
 
 class _AnyName(type):
@@ -40,7 +41,7 @@ class Plain:
 
     def spec(self) -> str:
         """It as Ronda names models; raises `BadConfig` where there is none."""
-        if self.model_id.partition(":")[0] in PROVIDERS:
+        if self.model_id.partition(":")[0] in {*PROVIDERS, *SERVICES}:
             return self.model_id
         path = Path(self.model_id).expanduser()
         if path.is_file():
@@ -70,7 +71,7 @@ class Gguf:
 
     def spec(self) -> str:
         """As for `Plain`."""
-        places = [Path(self.filename), models_folder() / self.filename]
+        places = [Path(self.filename), _local().models_folder() / self.filename]
         if self.folder is not None:
             places.insert(0, Path(self.folder) / self.filename)
         for place in places:
@@ -104,7 +105,7 @@ class Which:
 def _by_name(model_id: str) -> str:
     """The file on this machine that bears the model's name: `Qwen/Qwen3-4B` is `qwen3-4b-q4_k_m.gguf`, among others."""
     words = _words(model_id.rpartition("/")[2])
-    found = [file for file in list_models() if words and any(_holds(name, words) for name in _names_of(file))]
+    found = [file for file in _local().list_models() if words and any(_holds(name, words) for name in _names_of(file))]
     if len(found) == 1:
         return f"local:{found[0].path}"
     if found:
@@ -113,9 +114,14 @@ def _by_name(model_id: str) -> str:
     raise BadConfig(f"the model {model_id!r} is not on this machine; {_what_there_is()}")
 
 
-def _names_of(file: ModelFile) -> list[str]:
+def _local() -> Any:
+    """The files of local models, which are an island of their own."""
+    return island_module("ronda.local.files")
+
+
+def _names_of(file: Any) -> list[str]:
     try:
-        return [file.name, file.path.stem, header_of(file).name]
+        return [file.name, file.path.stem, _local().header_of(file).name]
     except BadConfig:  # broken, which is said when it is opened
         return [file.name, file.path.stem]
 
@@ -130,11 +136,11 @@ def _holds(name: str, words: list[str]) -> bool:
 
 
 def _what_there_is() -> str:
-    names = [f"local:{file.name}" for file in list_models()]
+    names = [f"local:{file.name}" for file in _local().list_models()]
     way = f"write Which.Plain(model_id={names[0]!r}), or " if names else ""
     return (
         f"there is {', '.join(names) or 'none'}. Ronda downloads no models: {way}put the model's GGUF file into "
-        f"{models_folder()}; a model on a server is Which.Plain(model_id='openai-chat:NAME')"
+        f"{_local().models_folder()}; a model on a server is Which.Plain(model_id='openai-chat:NAME')"
     )
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from ronda._extras import check_extra
 from ronda.agent.blocking import wait_for
 from ronda.agent.loop_thread import LoopThread
 from ronda.agent.value import missing_key, where_is
@@ -27,15 +28,13 @@ from ronda.drive import Provider, Tool
 from ronda.errors import BadConfig, NotFound
 from ronda.host.sessions import SessionHost
 from ronda.journal.memory import MemoryJournal
-from ronda.runner.approvals import deciding, find_approve
-from ronda.runner.code_settings import CodeExecutionConfig, ShellConfig, code_settings
-from ronda.runner.door import collect
-from ronda.runner.files import File, FileOrigin
-from ronda.runner.request import ChatCompletionRequest, write_request
-from ronda.runner.response import ChatCompletionResponse
-from ronda.runner.stream import ChatCompletionStream
-from ronda.server.app import Server
-from ronda.server.check_config import check_config
+from ronda.mistralrs.runner.approvals import deciding, find_approve
+from ronda.mistralrs.runner.code_settings import CodeExecutionConfig, ShellConfig, code_settings
+from ronda.mistralrs.runner.door import collect
+from ronda.mistralrs.runner.files import File, FileOrigin
+from ronda.mistralrs.runner.request import ChatCompletionRequest, write_request
+from ronda.mistralrs.runner.response import ChatCompletionResponse
+from ronda.mistralrs.runner.stream import ChatCompletionStream
 from ronda.server.config import ServerConfig
 from ronda.server.resources import whole_sessions
 from ronda.tools.function import as_tool
@@ -44,6 +43,7 @@ from ronda.wire.sessions import read_document
 if TYPE_CHECKING:
     from typing import Self
 
+    from ronda.server.app import Server
     from ronda.tools.mcp.config import McpServer
 
 T = TypeVar("T")
@@ -97,6 +97,10 @@ class Runner:
         shell_config: ShellConfig | None = None,
         max_result_chars: int | None = RESULT_CHARS,
     ) -> None:
+        check_extra("server", "Runner")
+        from ronda.server.app import Server
+        from ronda.server.check_config import check_config
+
         if isinstance(model, str) and (key := missing_key(model, where_is(model, base_url))) is not None:
             raise BadConfig(f"{model} needs a key: set {key}, or give base_url=… of a server of your own")
         config = ServerConfig(
@@ -119,7 +123,7 @@ class Runner:
         check_config(config)
         open_code = None
         if code_execution_config is not None or shell_config is not None:
-            from ronda.server.resources.code_tools import code_opener  # for those alone who run code
+            from ronda.server.features.code.code_tools import code_opener  # for those alone who run code
 
             open_code = code_opener(config, None)
         self._loop: LoopThread | None = None  # its processes belong to the loop that has started them

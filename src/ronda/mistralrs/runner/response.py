@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from msgspec import Struct, field
 
-from ronda.runner.files import File
+from ronda.mistralrs.runner.files import File
 
 
 class Function(Struct, frozen=True):

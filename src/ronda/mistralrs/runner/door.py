@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ronda.errors import RunEnded
 from ronda.host.run import look_at
-from ronda.runner.response import Failed
-from ronda.server.app import Server
-from ronda.server.doors.chat import chat_completions
-from ronda.server.http.incoming import Incoming
+from ronda.mistralrs.runner.response import Failed
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
 
 Take = Callable[[bytes], Awaitable[None]]
 
@@ -50,6 +50,9 @@ class _Client:
             self._refusal.append(message.get("body", b""))
 
     async def ask(self, server: Server) -> None:
+        from ronda.server.doors.chat import chat_completions  # of an extra
+        from ronda.server.http.incoming import Incoming
+
         app = await chat_completions(server, Incoming(self.scope, self.receive))
         await app(self.scope, self.receive, self.send)
         if self._status != 200:

@@ -12,14 +12,15 @@ import msgspec
 
 from ronda.agent.thread_reader import ThreadReader
 from ronda.errors import RunEnded
-from ronda.runner.door import ask, read_failed
-from ronda.runner.files import File
-from ronda.runner.response import ChatCompletionChunk, Choice, Failed
-from ronda.server.app import Server
+from ronda.mistralrs.runner.door import ask, read_failed
+from ronda.mistralrs.runner.files import File
+from ronda.mistralrs.runner.response import ChatCompletionChunk, Choice, Failed
 from ronda.wire.sse import SseReader
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from ronda.server.app import Server
 
 _ERROR: Final = b'{"error":'  # how a stream's last words begin, if it failed: a chunk begins with its id
 

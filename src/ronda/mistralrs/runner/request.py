@@ -11,8 +11,8 @@ import msgspec
 
 from ronda.core.plan import Approval, ToolChoice
 from ronda.errors import BadRequest
-from ronda.runner.approvals import AgentToolApproval
-from ronda.runner.files import InputFile, RequestedFile, ShellSkillMount, with_inputs, write_requested_files
+from ronda.mistralrs.runner.approvals import AgentToolApproval
+from ronda.mistralrs.runner.files import InputFile, RequestedFile, ShellSkillMount, with_inputs, write_requested_files
 from ronda.wire.openai_chat.client_request import write_choice
 
 _RENAMED: Final = {"n_choices": "n", "stop_seqs": "stop", "tool_schemas": "tools"}
