@@ -1,0 +1,1 @@
+"""Figures for Prometheus, at /metrics or on a port of their own."""

@@ -1,0 +1,204 @@
+"""Figures for Prometheus: what they count, who may read them, and that their labels stay few."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+from tests.interaction.doors import Door, Served
+from tests.server.responses_door import connected
+
+from ronda.providers.script import ScriptedModel, calls, says
+from ronda.server.config import ServerConfig
+from ronda.server.features.contract import Feature, Figure, Services
+from ronda.server.features.metrics.feature import Metrics
+from ronda.server.features.metrics.figures import Figures
+from ronda.server.features.metrics.labels import Bounded
+from ronda.server.features.metrics.settings import MetricsOptions
+from ronda.store.keys import KeyRow, hash_key
+from ronda.tools.function import as_tool
+
+ON: Any = {"metrics": MetricsOptions(enabled=True)}
+DASHBOARD = Path(__file__).parents[3] / "docs" / "grafana-dashboard.json"
+
+
+def read(text: str) -> dict[tuple[str, ...], float]:
+    """(name, label=value, …) → the number."""
+    return {
+        (sample.name, *sorted(f"{name}={value}" for name, value in sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+async def scrape(served: Served, **headers: str) -> tuple[int, str]:
+    async with served.http.get(served.url.removesuffix("/v1") + "/metrics", headers=headers) as answer:
+        return answer.status, await answer.text()
+
+
+async def figures(served: Served) -> dict[tuple[str, ...], float]:
+    status, text = await scrape(served)
+    assert status == 200
+    return read(text)
+
+
+async def test_requests_model_calls_tools_and_runs_are_counted(door: Door) -> None:
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    model = ScriptedModel(calls("look"), says("over", chunks=("o", "ver")))
+    async with door.serving(model, as_tool(look), **ON) as served:
+        await served.ask(stream=True)
+        found = await figures(served)
+
+    request = ("method=POST", "model=script:test", "path=/v1/chat/completions", "status=200")
+    assert found["http_requests_total", *request] == 1
+    assert found["http_request_duration_seconds_count", *request] == 1
+    assert found["http_request_body_bytes_count", *request[:3]] == 1
+    assert found["http_requests_in_flight", "method=POST", "path=/v1/chat/completions"] == 0
+    assert found["mistralrs_time_to_first_token_seconds_count", *request] == 1
+    assert found["mistralrs_inter_token_latency_seconds_count", *request] >= 1
+    assert found["mistralrs_tokens_processed_total",] == 30
+    assert found["mistralrs_sequences_completed_total", "reason=tool_calls"] == 1
+    assert found["mistralrs_sequences_completed_total", "reason=stop"] == 1
+    assert found["ronda_tokens_total", "kind=input", "model=script:test"] == 20
+    assert found["ronda_tool_calls_total", "outcome=ok", "tool=look"] == 1
+    assert found["ronda_runs_finished_total", "reason=stop"] == 1
+    assert found["ronda_runs_live",] == 0
+
+
+async def test_no_path_of_a_client_is_a_label_and_probes_are_not_counted(door: Door) -> None:
+    async with door.serving(ScriptedModel(), **ON) as served:
+        for path in ("/canary-1", "/v1/runs/canary-2", "/health", "/ui/canary", "/metrics"):
+            async with served.http.get(served.url.removesuffix("/v1") + path) as answer:
+                await answer.read()
+        _, text = await scrape(served)
+
+    paths = {label for key in read(text) for label in key if label.startswith("path=")}
+    assert paths == {"path=<unmatched>", "path=/v1/runs/{id}"}
+    assert "canary" not in text
+
+
+async def test_a_websocket_is_counted(door: Door) -> None:
+    async with door.serving(ScriptedModel(says("one")), **ON) as served, connected(served) as socket:
+        await socket.turn(input="x")
+        found = await figures(served)
+
+    assert found["http_requests_in_flight", "method=WEBSOCKET", "path=/v1/responses"] == 1
+
+
+async def test_once_there_are_keys_figures_need_the_right_to_operate(door: Door) -> None:
+    class Operators(Feature):
+        name = "operators"
+
+        async def sign_in(self, request: Any) -> str | None:
+            if request.header(b"x-operator") is None:
+                return None
+            request.rights = frozenset({"operate"})
+            return "ann"
+
+    async with door.serving(ScriptedModel(), features=[Metrics, Operators], **ON) as served:
+        await served.server.catalog.keys.add(KeyRow("key_1", "ann", hash_key(b"rk_mine"), 1.0))
+        unknown = await scrape(served)
+        with_key = await scrape(served, authorization="Bearer rk_mine")
+        operator = await scrape(served, **{"x-operator": "yes"})
+
+    assert [unknown[0], with_key[0], operator[0]] == [401, 403, 200]
+    assert "right 'operate'" in with_key[1]
+    assert "http_requests" not in unknown[1] + with_key[1]
+
+
+async def test_the_port_serves_figures_to_this_machine_alone(door: Door) -> None:
+    async with door.serving(ScriptedModel(), metrics=MetricsOptions(port=0)) as served:
+        feature: Any = served.server.features.find("metrics")
+        await feature.start()
+        try:
+            base = f"http://127.0.0.1:{feature.port.port}"
+            said = []
+            for path, host in (("/metrics", "localhost"), ("/metrics", "evil.example"), ("/v1/models", "localhost")):
+                async with served.http.get(base + path, headers={"host": host}) as answer:
+                    said.append((answer.status, "ronda_runs_live" in await answer.text()))
+        finally:
+            await feature.stop()
+        status, _ = await scrape(served)
+
+    assert said == [(200, True), (403, False), (404, False)]
+    assert status == 404  # on the server's own port it was not asked for
+
+
+async def test_owners_are_labels_only_if_asked_for_and_only_so_many(door: Door) -> None:
+    async with door.serving(
+        ScriptedModel(says("x"), says("y"), says("z")), metrics=MetricsOptions(enabled=True, owners=1)
+    ) as served:
+        for key in ("one", "two", "three"):
+            await served.ask(stream=False, key=key)
+        found = await figures(served)
+    async with door.serving(ScriptedModel(says("x")), **ON) as served:
+        await served.ask(stream=False)
+        without = await figures(served)
+
+    counts = {key[1]: value for key, value in found.items() if key[0] == "ronda_owner_runs_total"}
+    assert counts.pop("owner=other") == 2
+    assert list(counts.values()) == [1]
+    assert not [key for key in without if "owner" in "".join(key)]
+
+
+async def test_figures_of_other_features_are_among_them(door: Door) -> None:
+    class Reporting(Feature):
+        name = "reporting"
+
+        def __init__(self, settings: ServerConfig, services: Services) -> None:
+            self._count = 0.0
+
+        def figures(self) -> Iterable[Figure]:
+            self._count += 2
+            return [
+                Figure("parrots_awake", 3, {"cage": "b"}, help="Parrots."),
+                Figure("parrots_fed_total", self._count, kind="counter"),
+                Figure("parrots_awake", 3, {"colour": "red"}),
+            ]
+
+    async with door.serving(ScriptedModel(), features=[Metrics, Reporting], **ON) as served:
+        await figures(served)
+        found = await figures(served)
+
+    assert found["parrots_awake", "cage=b"] == 3
+    assert found["parrots_fed_total",] == 4
+
+
+async def test_without_a_setting_for_it_nothing_is_loaded(door: Door) -> None:
+    async with door.serving(ScriptedModel()) as served:
+        status, _ = await scrape(served)
+        assert served.server.features.find("metrics") is None
+
+    assert status == 404
+
+
+def test_a_label_has_only_so_many_values() -> None:
+    bounded = Bounded(2)
+
+    assert [bounded.value(name) for name in ("a", "b", "c", "a")] == ["a", "b", "other", "a"]
+
+
+def test_the_dashboard_shows_figures_that_there_are() -> None:
+    exported = {sample for metric in Figures().registry.collect() for sample in _samples(metric)}
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    shown = {
+        name
+        for panel in panels
+        for target in panel["targets"]
+        for name in re.findall(r"\b(?:http|mistralrs|ronda)_\w+", target["expr"])
+    }
+
+    assert shown
+    assert shown <= exported
+
+
+def _samples(metric: Any) -> list[str]:
+    suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}.get(metric.type, ("",))
+    return [metric.name + suffix for suffix in suffixes]
