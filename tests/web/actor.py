@@ -1,0 +1,291 @@
+"""A model for tests of the page: the words of a question choose the scene that it plays, at the pace of a stream.
+
+    a conversation → the scene of its last question → the turn that comes next, piece by piece
+
+Everything around the model is real: the server, its tools, the sandbox. `PACE` is the seconds between two pieces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from ronda.core.events import CallDelta, ModelFinished, Preview, ReasoningDelta, TextDelta
+from ronda.core.parts import AssistantPart, AssistantTurn, Reasoning, Text, ToolCall, ToolTurn, Turn, Usage, UserTurn
+from ronda.core.request import ModelRequest
+from ronda.drive import Capabilities, Show
+from ronda.errors import UpstreamBroken, UpstreamError
+from ronda.testing import Call, Line, calls, says
+
+_FOUND: Final = find_spec("matplotlib")
+PACKAGES: Final = "" if _FOUND is None or _FOUND.origin is None else str(Path(_FOUND.origin).parent.parent)
+
+FIGURE: Final = f"""import sys; sys.path.append({PACKAGES!r})
+import matplotlib.pyplot as plt
+stock = {{"North": (4310, 48), "South": (2655, 41), "Harbour": (1940, 118)}}
+figure, axes = plt.subplots(figsize=(5.2, 2.0))
+for site, (pallets, use) in stock.items():
+    axes.plot([max(0, pallets - use * day) for day in range(31)], label=site)
+axes.legend(frameon=False, fontsize=8)
+plt.show()
+print("site      pallets   per day   empty on")
+print("North       4,310      96.2          -")
+print("Harbour     1,940     118.7     17 Dec")
+print("South       2,655      81.0          -")
+open("reorder-plan.csv", "w").write("site,quantity,by\\nharbour,1450,2026-12-14\\n");
+"""
+
+PLAN: Final = """print("Harbour     1,940     118.7     17 Dec")
+open("plan.csv", "w").write("site,quantity\\nharbour,1450\\n");
+"""
+
+ESCAPES: Final = (
+    "printf '\\033[31mred\\033[0m and \\033[1;32mgreen\\033[0m\\n'; printf '\\033]0;owned\\007title\\n'; "
+    'for n in $(seq 1 300); do echo "line $n"; done'
+)
+
+MARKDOWN: Final = """# Three things
+
+A paragraph with **bold**, *italic*, `code [1]`, a [link](https://example.org/a?b=c) and a citation [1].
+
+- one
+- two
+  - nested
+- [x] done
+
+| site | pallets |
+|---|---:|
+| North | 4,310 |
+| Harbour | 1,940 |
+
+```python
+def left(stock: int, use: float) -> int:
+    return int(stock / use)  # days
+```
+
+> A quotation.
+
+1. first
+2. second
+"""
+
+HOSTILE: Final = """<script>window.owned = 1</script>
+
+<img src=x onerror="window.owned = 2"> and [a link](javascript:window.owned=3) and ![beacon](https://evil.example/pixel.png)
+
+[data](data:text/html,<script>window.owned=4</script>) [ok](https://example.org/)
+
+<svg onload="window.owned=5"></svg> <iframe src="https://evil.example"></iframe>
+"""
+
+THOUGHT: Final = (
+    "Two facts are needed: daily use per warehouse, and the days without delivery. I read the export first, then "
+    "look for the calendar of the carrier, and only then count the days that are left."
+)
+
+
+def _pallets(code: str = FIGURE) -> list[Line]:
+    return [
+        Line(
+            reasoning=THOUGHT,
+            calls=(
+                Call("read_file", {"path": "stock-2026.csv"}),
+                Call("mistralrs_search_the_web", {"query": "pallet carrier delivery calendar December 2026 holidays"}),
+            ),
+            usage=Usage(3900, 210, cached=1200, reasoning=80, cost=0.009),
+        ),
+        Line(
+            text="Now the daily use per warehouse, and when each of them is empty.",
+            calls=(Call("mistralrs_execute_python", {"code": code}),),
+            usage=Usage(21000, 420, cached=15200, cost=0.041),
+        ),
+        Line(
+            text="Harbour runs out on **17 December**, two days before the last delivery of the year [1]. The rail notice [2] "
+            "adds one day of delay, so 1,450 pallets have to be ordered by Friday.",
+            calls=(Call("place_order", {"site": "harbour", "quantity": 1450, "deliver_by": "2026-12-14"}),),
+            usage=Usage(36000, 260, cached=30500, cost=0.062),
+        ),
+        Line(
+            text="The order is placed: **1,450 pallets** for the harbour, delivered by 14 December [1].",
+            usage=Usage(36500, 40, cached=36000, cost=0.011),
+        ),
+    ]
+
+
+UNEVEN: Final = "every other call of the model fails"
+BOARD: Final = """<!doctype html>
+<html lang="en">
+<head><title>Departures</title>
+<style>body { font: 18px sans-serif; margin: 24px; }
+li { display: flex; gap: 16px; padding: 12px 0; border-bottom: 1px solid #ccc; } b { width: 40px; }</style>
+</head>
+<body>
+<h1>Market Square</h1>
+<ul class="departures">
+<li class="departure"><b>2</b> Harbour <span class="minutes">2</span></li>
+<li class="departure"><b>7</b> University <span class="minutes">9</span></li>
+<li class="departure"><b>11</b> Central Station <span class="minutes">12</span></li>
+</ul>
+<p id="script">asleep</p>
+<script>document.getElementById("script").textContent = "awake";</script>
+</body>
+</html>
+"""
+HOSTILE_PAGE: Final = """<!doctype html><html><body><h1>Spy</h1><pre id="found"></pre><img src="https://evil.example/p.png"><script>
+const found = [];
+const attempt = (name, work) => { try { const got = work();
+found.push(name + ":" + (got ? "GOT" : "nothing")); } catch { found.push(name + ":refused"); } };
+attempt("parent", () => parent.document.title);
+attempt("cookie", () => document.cookie);
+attempt("storage", () => localStorage.length + 1);
+attempt("top", () => { top.location = "https://evil.example"; });
+fetch("/v1/sessions").then(() => found.push("fetch:GOT"), () => found.push("fetch:refused")).finally(() => {
+  document.getElementById("found").textContent = found.join(" ");
+});
+</script></body></html>
+"""
+
+
+def _long() -> list[Line]:
+    words = " ".join([f"word{n}" for n in range(1, 401)])
+    return [says(words, usage=Usage(40, 800))]
+
+
+SCENES: Final[dict[str, Callable[[], list[Line]]]] = {
+    "pallets": _pallets,
+    "plan": lambda: _pallets(PLAN),  # the same without a figure, for recordings
+    "calculate": lambda: [calls("calculate", expression="17 * 23"), says("17 × 23 = **391**.")],
+    "think": lambda: [Line(reasoning=THOUGHT * 6, text="I have thought about it.")],
+    "markdown": lambda: [says(MARKDOWN)],
+    "hostile": lambda: [says(HOSTILE)],
+    "figure": lambda: [
+        calls("mistralrs_execute_python", code=FIGURE),
+        says("The figure is above, and the plan is a file."),
+    ],
+    "escapes": lambda: [calls("mistralrs_shell", commands=[ESCAPES]), says("That was the output.")],
+    "search": lambda: [
+        calls("mistralrs_search_the_web", query="carrier calendar"),
+        says("The last delivery is on the 19th [1], and the rail notice adds a day [2]. In code `[1]` stays text."),
+    ],
+    "order": lambda: [
+        calls("place_order", site="harbour", quantity=1450, deliver_by="2026-12-14"),
+        says("Done: what was decided is known."),
+    ],
+    "twice": lambda: [
+        calls("place_order", site="harbour", quantity=1450, deliver_by="2026-12-14"),
+        calls("place_order", site="north", quantity=20, deliver_by="2026-12-15"),
+        says("Both are placed."),
+    ],
+    "departures": lambda: [calls("create_file", path="index.html", content=BOARD), says("The page is written.")],
+    "delays": lambda: [
+        calls(
+            "edit_file",
+            path="index.html",
+            old_text='<span class="minutes">9</span>',
+            new_text='<span class="delay">9, 6 late</span>',
+        ),
+        says("Delays can be seen."),
+    ],
+    "uneven": lambda: [
+        Line(calls=(Call("create_file", {"path": "index.html", "content": BOARD}),), error=UNEVEN, status=400),
+        says("The page is written."),
+    ],
+    "spy": lambda: [calls("create_file", path="index.html", content=HOSTILE_PAGE), says("Written.")],
+    "long": _long,
+    "slow": lambda: [calls("wait", seconds=30.0), says("It has waited.")],
+    "steer": lambda: [calls("wait", seconds=2.0, note=THOUGHT * 3), says("HEARD"), says("HEARD")],
+    "fail": lambda: [Line(error="the model is overloaded", status=400)],
+    "cut": lambda: [Line(text="The bridge carries two loads: its own weight of 41 kN/m, and traffic of", cut=True)],
+    "broken": lambda: [calls("always_fails"), says("The tool failed, and I say so.")],
+    "files": lambda: [says("I have read the file.")],
+}
+DEFAULT: Final = "Here is an answer to that, in a few plain words."
+
+
+class Actor:
+    """Plays `SCENES`. `asked` is what it was sent, call by call."""
+
+    def __init__(self, pace: float) -> None:
+        self._pace = pace
+        self.asked: list[list[Turn]] = []
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(takes_addresses=True)
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        turns = list(request.turns)
+        self.asked.append(turns)
+        line = _line(turns)
+        if line.error is not None and (line.error != UNEVEN or len(self.asked) % 2):
+            await asyncio.sleep(self._pace)
+            raise UpstreamError(line.error, status=line.status, retryable=False)
+        text = line.text
+        if text == "HEARD":
+            text = "I have read: " + _question(turns)[1]
+        parts = _parts(line, text, len(self.asked))
+        for batch in _pieces(line, text, parts):
+            show(batch)
+            await asyncio.sleep(self._pace)
+        if line.cut:
+            raise UpstreamBroken("the model's server broke off", retryable=False)
+        return ModelFinished(AssistantTurn(tuple(parts), "tool_calls" if line.calls else "stop"), line.usage)
+
+
+def _line(turns: Sequence[Turn]) -> Line:
+    start, words = _question(turns)
+    name = next((name for name in SCENES if re.search(rf"\b{name}\b", words.lower())), None)
+    if name is None:
+        # Words said into a run leave its scene as it is.
+        starts = [at for at, turn in enumerate(turns) if type(turn) is UserTurn]
+        for at in reversed(starts):
+            words = _text_of(turns[at])
+            name = next((name for name in SCENES if re.search(rf"\b{name}\b", words.lower())), None)
+            if name == "steer" and any(type(turn) is ToolTurn for turn in turns[at:]):
+                start = at
+                break
+            name = None
+    if name is None:
+        return says(DEFAULT)
+    script = SCENES[name]()
+    count = sum(type(turn) is AssistantTurn for turn in turns[start:])
+    return script[min(count, len(script) - 1)]
+
+
+def _question(turns: Sequence[Turn]) -> tuple[int, str]:
+    at = max((at for at, turn in enumerate(turns) if type(turn) is UserTurn), default=0)
+    return at, _text_of(turns[at]) if turns else ""
+
+
+def _text_of(turn: Turn) -> str:
+    assert type(turn) is UserTurn
+    return " ".join([part.text for part in turn.parts if type(part) is Text])
+
+
+def _parts(line: Line, text: str, number: int) -> list[AssistantPart]:
+    parts: list[AssistantPart] = [Reasoning(line.reasoning)] if line.reasoning else []
+    if text:
+        parts.append(Text(text))
+    return [*parts, *[_call(call, number, at) for at, call in enumerate(line.calls)]]
+
+
+def _call(call: Call, number: int, at: int) -> ToolCall:
+    arguments: Any = call.arguments
+    return ToolCall(
+        f"call_{number}_{at}", call.name, arguments if isinstance(arguments, str) else json.dumps(arguments)
+    )
+
+
+def _pieces(line: Line, text: str, parts: Sequence[AssistantPart]) -> list[list[Preview]]:
+    batches: list[list[Preview]] = [[ReasoningDelta(piece)] for piece in re.findall(r"\S+\s*", line.reasoning)]
+    batches += [[TextDelta(piece)] for piece in re.findall(r"\S+\s*|\s+", text)]
+    for n, call in enumerate([part for part in parts if type(part) is ToolCall]):
+        size = 12
+        pieces = [call.arguments[at : at + size] for at in range(0, len(call.arguments), size)]
+        batches += [[CallDelta(n, call.id, call.name, piece)] for piece in pieces]
+    return batches

@@ -1,0 +1,118 @@
+"""A server for tests of the page: `python -m tests.web.page_server --data DIR [--port N] [--pace SECONDS]`.
+
+It prints one line of JSON, `{"url": …}`, when it is up, and ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.web.actor import PACKAGES, Actor
+
+from ronda import tool
+from ronda.cli.serve import http_settings
+from ronda.sandbox.policy import Policy
+from ronda.server.app import Server
+from ronda.server.config import ServerConfig
+from ronda.server.features.code.code_tools import code_opener
+from ronda.server.storage import open_blobs, open_catalog, open_journal
+from ronda.tools.function import as_tool
+
+
+@tool
+def read_file(path: str) -> str:
+    """Read a file."""
+    return f"{path}: 18,204 rows"
+
+
+@tool
+def calculate(expression: str) -> str:
+    """Calculate."""
+    left, _, right = expression.partition("*")
+    return str(int(left) * int(right))
+
+
+@tool
+async def wait(seconds: float, note: str = "") -> str:
+    """Wait."""
+    await asyncio.sleep(seconds)
+    return f"waited {seconds:g} s"
+
+
+@tool
+def always_fails() -> str:
+    """Fail."""
+    raise RuntimeError("timed out after 30 s")
+
+
+@tool(approval="ask", labels=["egress"])
+def place_order(site: str, quantity: int, deliver_by: str) -> str:
+    """Place an order.
+
+    Args:
+        site: The warehouse.
+        quantity: How many pallets.
+        deliver_by: The last day.
+    """
+    return f"ordered {quantity} for {site} by {deliver_by}"
+
+
+def search(query: str) -> list[dict[str, Any]]:
+    names = [
+        ("Delivery calendar 2026", "https://carrier.example/calendar"),
+        ("Notices for freight customers", "https://railfreight.example/notices"),
+        ("Opening hours of the port", "https://port.example/opening"),
+        ("Public holidays by region", "https://calendar.example/holidays"),
+        ("Pallet prices, autumn 2026", "https://timber.example/prices"),
+    ]
+    return [
+        {"title": title, "description": f"About {query}", "url": url, "content": f"{title}: about {query}"}
+        for title, url in names
+    ]
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--pace", type=float, default=0.01)
+    parser.add_argument("--code", action="store_true")
+    arguments = parser.parse_args()
+    listener = socket.create_server(("127.0.0.1", arguments.port))
+    config = ServerConfig(
+        model="script:Actor",
+        port=listener.getsockname()[1],
+        enable_search=True,
+        enable_code_execution=arguments.code,
+        enable_shell=arguments.code,
+        sandbox=Policy(extra_fs_read=(PACKAGES,)) if PACKAGES else Policy(),
+    )
+    server = Server(
+        config,
+        open_journal(arguments.data, config, None),
+        provider=Actor(arguments.pace),
+        tools=[as_tool(one) for one in (read_file, calculate, wait, always_fails, place_order)],
+        catalog=open_catalog(arguments.data, None, config.queue),
+        blobs=open_blobs(arguments.data, None),
+        open_code=code_opener(config, arguments.data),
+        search_callback=search,
+        data_folder=arguments.data,
+    )
+    import uvicorn
+
+    serving = uvicorn.Server(http_settings(server))
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), lambda: os.read(0, 100) or os._exit(0))
+    sys.stdout.write(json.dumps({"url": f"http://127.0.0.1:{config.port}"}) + "\n")
+    sys.stdout.flush()
+    await serving.serve([listener])
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,274 @@
+// The server's addresses, as functions. Every failure is a `Problem` with what the server says of it.
+import type { UserTurn } from "./events.gen";
+import type { Message, Turn } from "./fold/turns";
+
+/** Where the server is: the page's own address up to `/ui`. */
+export const base = location.pathname.replace(/\/ui(\/.*)?$/, "");
+
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly code: string = "",
+    readonly param: string = "",
+  ) {
+    super(message);
+  }
+
+  /** Whether no answer came at all. */
+  get isOffline(): boolean {
+    return this.status === 0;
+  }
+}
+
+export interface ServerFacts {
+  version: string;
+  model: string;
+  owner: string;
+  has_keys: boolean;
+  tools: string[];
+  features: {
+    python: boolean;
+    shell: boolean;
+    search: boolean;
+    search_always: boolean;
+    /** Whether the server keeps what it sends: `GET /v1/runs/{id}/rounds/{n}/request`. It is asked for only where this says so. */
+    round_requests?: boolean;
+    /** Whether there is `GET /v1/operate`. */
+    operate?: boolean;
+  };
+  permission: "auto" | "ask" | "deny";
+  rounds: number;
+  max_rounds: number;
+  max_upload: number;
+  session_days: number;
+}
+
+export interface Model {
+  id: string;
+  status: string;
+}
+
+export interface SessionRow {
+  id: string;
+  title: string | null;
+  updated_at: number;
+  created_at: number;
+  metadata: Record<string, unknown>;
+  branch: string;
+}
+
+export interface Branch {
+  id: string;
+  run: string | null;
+  turns: number;
+  created_at: number;
+  is_head: boolean;
+}
+
+export interface SessionDocument extends SessionRow {
+  branches: Branch[];
+  messages: Message[];
+  turns: Turn[] | number;
+}
+
+export interface RunRow {
+  id: string;
+  state: "queued" | "running" | "waiting" | "finished" | "failed" | "cancelled" | string;
+  agent: string | null;
+  session: string | null;
+  created_at: number;
+  ended_at: number | null;
+}
+
+/** What was sent to a provider in one round, where the server keeps it. */
+export interface RoundRequest {
+  method?: string;
+  url?: string;
+  body?: unknown;
+  cached_tokens?: number | null;
+}
+
+export interface Approval {
+  approval_id: string;
+  session_id: string;
+  run_id: string;
+  round: number;
+  tool_name: string;
+  arguments?: unknown;
+  /** "input": the tool asks for values, not for a yes. */
+  question?: string;
+  reason?: string;
+  expires_at?: number;
+  created_at: number;
+}
+
+export interface McpServer {
+  name: string;
+  state: string;
+  tools?: number;
+  [more: string]: unknown;
+}
+
+export interface StoredFile {
+  id: string;
+  filename: string;
+  bytes: number;
+}
+
+interface Page<T> {
+  data: T[];
+  has_more: boolean;
+  next?: string | null;
+}
+
+async function send(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Response> {
+  let answer: Response;
+  try {
+    const init: RequestInit = { method, headers };
+    if (body !== undefined) {
+      init.body = JSON.stringify(body);
+      init.headers = { ...headers, "content-type": "application/json" };
+    }
+    answer = await fetch(base + path, init);
+  } catch {
+    throw new Problem(0, "The server does not answer.");
+  }
+  if (!answer.ok) throw await problemOf(answer);
+  return answer;
+}
+
+async function problemOf(answer: Response): Promise<Problem> {
+  const text = await answer.text().catch(() => "");
+  try {
+    const read = JSON.parse(text) as { error?: { message?: string; code?: string; param?: string }; message?: string; status?: string };
+    const message = read.error?.message ?? read.message ?? text;
+    return new Problem(answer.status, message, read.error?.code ?? read.status ?? "", read.error?.param ?? "");
+  } catch {
+    return new Problem(answer.status, text || `The server answered ${answer.status}.`);
+  }
+}
+
+async function read<T>(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<T> {
+  return (await (await send(method, path, body, headers)).json()) as T;
+}
+
+const name = encodeURIComponent;
+
+let last: Promise<unknown> = Promise.resolve();
+
+/** One change of a session after the other: the server refuses the second of two at once. */
+function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  const done = last.then(work, work);
+  last = done.catch(() => undefined);
+  return done;
+}
+
+export const api = {
+  facts: () => read<ServerFacts>("GET", "/ui/server"),
+  isUp: () => send("GET", "/health").then(() => true, () => false),
+  models: () => read<Page<Model>>("GET", "/v1/models").then((page) => page.data),
+  mcp: () => read<{ servers: McpServer[] }>("GET", "/v1/mcp").then((one) => one.servers),
+
+  sessions: (before: string | null) =>
+    read<Page<SessionRow>>("GET", `/v1/sessions?limit=50${before === null ? "" : `&before=${name(before)}`}`),
+  session: (id: string, branch: string | null) =>
+    read<SessionDocument>("GET", `/v1/sessions/${name(id)}${branch === null ? "" : `?branch=${name(branch)}`}`),
+  changeSession: (id: string, change: { title?: string | null; metadata?: Record<string, unknown>; branch?: string }) =>
+    inTurn(() => read<SessionRow>("PATCH", `/v1/sessions/${name(id)}`, change)),
+  deleteSession: (id: string) => send("DELETE", `/v1/sessions/${name(id)}`),
+  fork: (id: string, run: string, round: number) =>
+    read<{ id: string }>("POST", `/v1/sessions/${name(id)}/fork`, { run, round }),
+
+  runs: (query: string) => read<Page<RunRow>>("GET", `/v1/runs?${query}`),
+  operate: <T>() => read<T>("GET", "/v1/operate"),
+  startRuns: (request: unknown) => read<{ id: string; data: RunRow[] }>("POST", "/v1/runs", request),
+  exportPage: (code: string) => send("POST", "/api/export", { code, baseUrl: null }).then((answer) => answer.blob()),
+  run: <T>(id: string) => read<T>("GET", `/v1/runs/${name(id)}`),
+  roundRequest: (id: string, round: number) => read<RoundRequest>("GET", `/v1/runs/${name(id)}/rounds/${round}/request`),
+  cassetteAddress: (id: string) => `${base}/v1/runs/${name(id)}/cassette`,
+  events: (run: string) => send("GET", `/v1/runs/${name(run)}/events`),
+  eventsAddress: (run: string, after: string) =>
+    `${base}/v1/runs/${name(run)}/events${after === "" ? "" : `?after=${name(after)}`}`,
+  /** The id of the run: the server makes it of the name that the page has chosen, and of the owner. */
+  ask: (run: string, request: unknown) =>
+    send("POST", "/v1/chat/completions", request, { "x-ronda-run": run }).then(async (answer) => {
+      const { id } = (await answer.json()) as { id?: string };
+      return answer.headers.get("x-ronda-run")?.split(",")[0]?.trim() || (id?.startsWith("chatcmpl-") ? `run_${id.slice(9)}` : run);
+    }),
+  steer: (run: string, text: string) => read<unknown>("POST", `/v1/runs/${name(run)}/steer`, { text }),
+  cancel: (run: string) => read<unknown>("POST", `/v1/runs/${name(run)}/cancel`, {}),
+
+  approvals: () => read<Page<Approval>>("GET", "/v1/agent/approvals").then((page) => page.data),
+  decide: (id: string, decision: Decision) => read<unknown>("POST", `/v1/agent/approvals/${name(id)}`, decision),
+  answer: (run: string, id: string, decision: "approve" | "deny", values?: unknown) =>
+    read<unknown>("POST", `/v1/runs/${name(run)}/answer`, {
+      id,
+      decision,
+      ...(values === undefined ? {} : { arguments: values }),
+    }),
+
+  fileAddress: (id: string) => `${base}/v1/files/${name(id)}/content`,
+  file: (id: string) => send("GET", `/v1/files/${name(id)}/content`),
+  frameAddress: (nonce: string) => `${base}/ui/frame#${nonce}`,
+};
+
+export interface Decision {
+  decision: "approve" | "deny";
+  arguments?: unknown;
+  remember_for_session?: boolean;
+  message?: string;
+}
+
+/** A file on its way to the server. `progress` hears the share that is sent, from 0 to 1. */
+export function upload(file: File, progress: (share: number) => void): { done: Promise<StoredFile>; stop: () => void } {
+  const request = new XMLHttpRequest();
+  const done = new Promise<StoredFile>((resolve, reject) => {
+    request.upload.onprogress = (event) => event.lengthComputable && progress(event.loaded / event.total);
+    request.onload = () => {
+      if (request.status < 300) resolve(JSON.parse(request.responseText) as StoredFile);
+      else {
+        let message = `The server answered ${request.status}.`;
+        try {
+          message = (JSON.parse(request.responseText) as { error: { message: string } }).error.message;
+        } catch {
+          // the status says enough
+        }
+        reject(new Problem(request.status, message));
+      }
+    };
+    request.onerror = () => reject(new Problem(0, "The server does not answer."));
+    request.onabort = () => reject(new Problem(-1, "stopped"));
+  });
+  request.open("POST", `${base}/v1/files`);
+  const form = new FormData();
+  form.append("purpose", "user_data");
+  form.append("file", file);
+  request.send(form);
+  return { done, stop: () => request.abort() };
+}
+
+/** A new run's name, which the page chooses, so that a reload finds the run whatever became of the request. */
+export function newRunName(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(12));
+  // Ronda names its own runs with 24 such digits, and refuses those of a client's: the word before them sets ours apart.
+  return `run_page${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
+
+export function newSessionName(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(9));
+  return `chat-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
+
+/** What a message has beside its text, as Chat Completions takes it. */
+export function contentOf(text: string, files: { id: string; name: string }[]): string | object[] {
+  if (files.length === 0) return text;
+  const parts: object[] = files.map((file) => ({ type: "file", file: { file_id: file.id, filename: file.name } }));
+  return text === "" ? parts : [...parts, { type: "text", text }];
+}
+
+export function sameWords(a: UserTurn | null, b: UserTurn | null): boolean {
+  const words = (turn: UserTurn | null) =>
+    (turn?.parts ?? []).map((part) => (part.type === "text" ? part.text.trim() : part.type)).join("\n");
+  return words(a) === words(b);
+}

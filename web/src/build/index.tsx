@@ -1,0 +1,411 @@
+// Build: a page is described, written in variants side by side while a person watches, changed, and taken away. A chunk of its own.
+import type { VNode } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { announce } from "../announce";
+import { Problem, api } from "../api";
+import { changed } from "../changes";
+import { now } from "../clock";
+import { phaseOf } from "../fold/state";
+import { cost, plural, tokens, when } from "../format";
+import { address, go, place } from "../router";
+import { facts, models } from "../store/server";
+import { shown } from "../visible";
+import { Icon, Spinner } from "../views/icon";
+import { openLayer } from "../views/panes";
+import "../styles/build.css";
+import { Drawer } from "./drawer";
+import { Preview } from "./preview";
+import { type Picked, Project, type Variant, type Version, askedFor, build, recent } from "./project";
+
+type Size = "desktop" | "tablet" | "phone";
+const SIZES: { size: Size; icon: string; name: string }[] = [
+  { size: "desktop", icon: "monitor", name: "As wide as there is room" },
+  { size: "tablet", icon: "tablet", name: "820 px wide" },
+  { size: "phone", icon: "phone", name: "390 px wide" },
+];
+const TRY = "A page with the departures of a tram stop: line, where it goes, minutes, and delays at a glance.";
+const MOST_VARIANTS = 3; // each has a stream of events, and a browser has six connections for all tabs
+
+export function BuildView(): VNode {
+  const group = place.value.id;
+  const project = useMemo(() => new Project(), [group]);
+  useEffect(() => {
+    if (group !== "") void project.load(group);
+    return () => project.close();
+  }, [project]);
+  const versions = project.versions.value;
+  const wanted = Number(place.value.query.get("v") ?? versions.length);
+  const version = versions[Math.min(versions.length, Math.max(1, wanted)) - 1] ?? null;
+  const [kept, setKept] = useState<Record<string, number>>({});
+  const [only, setOnly] = useState(-1);
+  const [size, setSize] = useState<Size>("desktop");
+  const [choosing, setChoosing] = useState(-1);
+  const [picked, setPicked] = useState<Picked | null>(null);
+  const chosen = version === null ? 0 : Math.min(kept[version.group] ?? keptIn(versions, version), version.variants.length - 1);
+  const keep = (index: number) => {
+    if (version !== null) setKept({ ...kept, [version.group]: index });
+    announce(`The next version goes on from variant ${String.fromCharCode(65 + index)}`);
+  };
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      if (!event.altKey || event.ctrlKey || event.metaKey) return;
+      const index = Number(event.code.replace("Digit", "")) - 1;
+      if (event.code === "KeyD") setSize(SIZES[(SIZES.findIndex((one) => one.size === size) + 1) % SIZES.length]?.size ?? "desktop");
+      else if (index >= 0 && version !== null && index < version.variants.length) setOnly(only === index ? -1 : index);
+      else return;
+      event.preventDefault();
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, [size, only, version]);
+  if (group !== "" && project.isRead.value && version === null) return <Gone problem={project.problem.value} />;
+  const title = versions[0] === undefined ? "Build" : (changed(versions[0].variants[0] ?? project), askedFor(versions[0]).split("\n")[0] || "Build");
+  const shownVariants = version?.variants.filter((one) => only === -1 || one.index === only) ?? [];
+  return (
+    <>
+      <div class="bar">
+        <button type="button" class="ic only-phone" aria-label="Sessions and views" onClick={() => openLayer("sidebar")}>
+          <Icon name="menu" />
+        </button>
+        <div class="bar-title">
+          <h1 class="cut">{shown(title)}</h1>
+        </div>
+        {version !== null && <WritingPill version={version} />}
+        {version !== null && (
+          <span class="end row">
+            {version.variants.length > 1 && (
+              <div class="seg" role="group" aria-label="Variants">
+                <button type="button" aria-pressed={only === -1} onClick={() => setOnly(-1)}>
+                  <Icon name="columns" small /> <span class="hide-phone">All</span>
+                </button>
+                {version.variants.map((one) => (
+                  <button key={one.id} type="button" aria-pressed={only === one.index} title={`Alt ${one.index + 1}`} onClick={() => setOnly(one.index)}>
+                    {one.letter}
+                  </button>
+                ))}
+              </div>
+            )}
+            <div class="seg hide-phone" role="group" aria-label="Size">
+              {SIZES.map((one) => (
+                <button key={one.size} type="button" aria-pressed={size === one.size} aria-label={one.name} title={one.name} onClick={() => setSize(one.size)}>
+                  <Icon name={one.icon} small />
+                </button>
+              ))}
+            </div>
+            <Download variant={version.variants[chosen]} />
+          </span>
+        )}
+      </div>
+      <div class={version === null ? "bld empty" : "bld"}>
+        <div class="left">
+          {versions.length > 0 && <Versions versions={versions} current={version} />}
+          {group !== "" && !project.isRead.value && <p class="t3 left-words">Reading…</p>}
+          {group === "" && <Start />}
+          <Composer key={group} version={version} chosen={chosen} picked={picked} drop={() => setPicked(null)} />
+        </div>
+        {version !== null && (
+          <div class="stage">
+            <div class={`vars size-${size} ${shownVariants.length > 1 ? `many n${shownVariants.length}` : ""}`}>
+              {shownVariants.map((one) => (
+                <VariantBox
+                  key={one.id}
+                  variant={one}
+                  isKept={one.index === chosen}
+                  isAlone={version.variants.length === 1}
+                  keep={() => keep(one.index)}
+                  isChoosing={choosing === one.index}
+                  choose={() => setChoosing(choosing === one.index ? -1 : one.index)}
+                  onPicked={(found) => {
+                    setChoosing(-1);
+                    setPicked(found);
+                    keep(one.index);
+                    document.getElementById("wish")?.focus();
+                  }}
+                  onLeft={() => setChoosing(-1)}
+                />
+              ))}
+            </div>
+            <Drawer variant={version.variants[chosen]} before={parentOf(versions, version)} number={versions.indexOf(version) + 1} />
+          </div>
+        )}
+      </div>
+    </>
+  );
+}
+
+function parentOf(versions: Version[], version: Version): Variant | undefined {
+  return versions.flatMap((one) => one.variants).find((one) => one.id === version.parent);
+}
+
+/** Which variant the next version goes on from: the one that it did go on from, or the first. */
+function keptIn(versions: Version[], version: Version): number {
+  const next = versions[versions.indexOf(version) + 1];
+  return Math.max(0, version.variants.findIndex((one) => one.id === next?.parent));
+}
+
+function Gone({ problem }: { problem: Problem | null }): VNode {
+  return (
+    <div class="none big">
+      <span class="ico">
+        <Icon name="search" />
+      </span>
+      <b class="strong">There is no such page</b>
+      <p>{shown(problem?.message ?? "")}</p>
+      <a class="btn sm" href={address("build")}>
+        Build another
+      </a>
+    </div>
+  );
+}
+
+function WritingPill({ version }: { version: Version }): VNode | null {
+  for (const one of version.variants) changed(one);
+  const open = version.variants.filter((one) => phaseOf(one.run) !== "finished");
+  const letters = open.map((one) => one.letter).join(" and ");
+  const words = open.length === 0 ? "" : version.variants.length === 1 ? "Being written" : `${open.length === 1 ? "Variant" : "Variants"} ${letters} ${open.length === 1 ? "is" : "are"} being written`;
+  useEffect(() => announce(words === "" ? "All variants are done" : words), [words]);
+  return words === "" ? null : (
+    <span class="pill accent hide-phone">
+      <Spinner /> {words}
+    </span>
+  );
+}
+
+function stateOf(variant: Variant): "queued" | "writing" | "done" | "failed" | "cancelled" {
+  const phase = phaseOf(variant.run);
+  if (phase === "queued") return "queued";
+  if (phase !== "finished") return "writing";
+  const reason = variant.run.end?.reason;
+  return reason === "failed" || reason === "interrupted" ? "failed" : reason === "cancelled" ? "cancelled" : "done";
+}
+
+interface VariantProps {
+  variant: Variant;
+  isKept: boolean;
+  isAlone: boolean;
+  keep: () => void;
+  isChoosing: boolean;
+  choose: () => void;
+  onPicked: (picked: Picked) => void;
+  onLeft: () => void;
+}
+
+function VariantBox({ variant, isKept, isAlone, keep, isChoosing, choose, onPicked, onLeft }: VariantProps): VNode {
+  changed(variant);
+  const { run } = variant;
+  const state = stateOf(variant);
+  const all = run.usage.input + run.usage.output;
+  const words = [plural(run.usage.rounds, "round"), all > 0 ? tokens(all) : "", run.usage.cost > 0 ? cost(run.usage.cost) : ""].filter((one) => one !== "").join(" · ");
+  const isOpen = state === "queued" || state === "writing";
+  return (
+    <section class={isKept && !isAlone ? "var kept" : "var"} aria-label={`Variant ${variant.letter}`}>
+      <header>
+        <span class="let">{variant.letter}</span>
+        <span class="strong cut">{shown(run.model.replace(/^[\w-]+:/, ""))}</span>
+        <span class="small t3 num cut grow">{words}</span>
+        {state === "failed" && <span class="pill fail"><Icon name="alert" small /> Failed</span>}
+        {state === "cancelled" && <span class="pill"><Icon name="ban" small /> Stopped</span>}
+        <button type="button" class={isChoosing ? "ic sm on" : "ic sm"} aria-pressed={isChoosing} aria-label={`Choose an element of variant ${variant.letter}`} title="Choose an element" disabled={variant.code === ""} onClick={choose}>
+          <Icon name="pointer" small />
+        </button>
+        <a class="ic sm" aria-label={`Run of variant ${variant.letter}`} title="Open run" href={address("runs", variant.id)}>
+          <Icon name="runs" small />
+        </a>
+        {isOpen ? (
+          <button type="button" class="btn sm" onClick={() => void api.cancel(variant.id).catch(() => undefined)}>
+            <Icon name="stop" small class="filled" /> Stop
+          </button>
+        ) : (
+          !isAlone && (
+            <button type="button" class={isKept ? "btn sm" : "btn sm ink"} aria-pressed={isKept} onClick={keep}>
+              {isKept && <Icon name="check" small />} {isKept ? "Kept" : `Keep ${variant.letter}`}
+            </button>
+          )
+        )}
+      </header>
+      <div class={state === "writing" ? "prog live" : "prog"} aria-hidden="true">
+        <i />
+      </div>
+      <div class="frame-box">
+        {variant.code === "" ? (
+          <div class="none">
+            {isOpen ? <Spinner /> : <Icon name={state === "failed" ? "alert" : "file"} />}
+            <p>{state === "queued" ? "In the queue" : isOpen ? "The page will be here as soon as it is being written." : state === "failed" ? shown(run.end?.message ?? "The model failed.") : "It has written no page."}</p>
+          </div>
+        ) : (
+          <Preview name={`variant ${variant.letter}`} code={variant.code} isWhole={variant.isWhole} isChoosing={isChoosing} onPicked={onPicked} onLeft={onLeft} />
+        )}
+      </div>
+      {state === "failed" && variant.code !== "" && <p class="small fail var-foot" role="alert">{shown(run.end?.message ?? "The model failed.")} What it had written stays.</p>}
+    </section>
+  );
+}
+
+function Versions({ versions, current }: { versions: Version[]; current: Version | null }): VNode {
+  const newest = versions.at(-1);
+  return (
+    <ol class="vers" aria-label="Versions">
+      {versions.map((one, at) => {
+        for (const variant of one.variants) changed(variant);
+        const next = versions[at + 1];
+        const keptOne = one.variants.find((variant) => variant.id === next?.parent);
+        const sum = one.variants.reduce((total, variant) => total + variant.run.usage.cost, 0);
+        const started = one.variants[0]?.run.startedAt ?? 0;
+        const isOpen = one.variants.some((variant) => phaseOf(variant.run) !== "finished");
+        const facts = [keptOne === undefined ? plural(one.variants.length, "variant") : `kept ${keptOne.letter}`, started > 0 ? when(started, now.value * 1000) : "", sum > 0 ? cost(sum) : ""].filter((word) => word !== "");
+        return (
+          <li key={one.group} class={one === current ? "ver now" : "ver"}>
+            <span class="knot-v" aria-hidden="true">{at + 1}</span>
+            <a href={address("build", newest?.group ?? "", one === newest ? {} : { v: String(at + 1) })} aria-current={one === current ? "true" : undefined}>
+              <span class="vh">Version {at + 1}: </span>
+              {shown(askedFor(one)) || "…"}
+            </a>
+            {isOpen ? (
+              <div class="ver-facts accent"><Spinner /> being written</div>
+            ) : (
+              <div class="ver-facts">{facts.join(" · ")}</div>
+            )}
+          </li>
+        );
+      })}
+    </ol>
+  );
+}
+
+function Start(): VNode {
+  const list = recent();
+  return (
+    <div class="build-start">
+      <span class="ico">
+        <Icon name="layout" />
+      </span>
+      <b class="strong">Describe a page</b>
+      <p class="t2">Two variants are written side by side while you watch.</p>
+      <button type="button" class="btn sm" onClick={() => {
+        const field = document.getElementById("wish");
+        if (!(field instanceof HTMLTextAreaElement)) return;
+        field.value = TRY;
+        field.dispatchEvent(new Event("input", { bubbles: true }));
+        field.focus();
+      }}>
+        Try: a tram stop’s departures
+      </button>
+      {list.length > 0 && (
+        <div class="recent">
+          <div class="group">Built in this browser</div>
+          <div class="list">
+            {list.map((one) => (
+              <a key={one.group} href={address("build", one.group)}>
+                <span class="cut">{shown(one.title)}</span>
+                <span class="when">{when(one.at, now.value * 1000)}</span>
+              </a>
+            ))}
+          </div>
+        </div>
+      )}
+    </div>
+  );
+}
+
+interface ComposerProps {
+  version: Version | null;
+  chosen: number;
+  picked: Picked | null;
+  drop: () => void;
+}
+
+function Composer({ version, chosen, picked, drop }: ComposerProps): VNode {
+  const [text, setText] = useState("");
+  const [variants, setVariants] = useState(2);
+  const [model, setModel] = useState("");
+  const [problem, setProblem] = useState("");
+  const [isSending, setSending] = useState(false);
+  const field = useRef<HTMLTextAreaElement>(null);
+  const from = version?.variants[chosen];
+  if (from !== undefined) changed(from);
+  const isBusy = from !== undefined && phaseOf(from.run) !== "finished";
+  const send = async () => {
+    if (text.trim() === "" || isSending || isBusy) return;
+    setSending(true);
+    setProblem("");
+    try {
+      const group = await build({ text: text.trim(), variants, models: model === "" ? [] : [model], parent: from?.id ?? "", picked });
+      drop();
+      go(address("build", group));
+    } catch (error) {
+      setProblem(error instanceof Problem && error.isOffline ? "The server does not answer. Your words are kept." : String(error instanceof Error ? error.message : error));
+      setSending(false);
+    }
+  };
+  return (
+    <div class="wish">
+      {picked !== null && (
+        <span class="chip picked">
+          <Icon name="pointer" small class="accent" />
+          <b class="cut mono-s">{shown(picked.selector)}</b>
+          <button type="button" class="chip-x" aria-label="Not about this element" onClick={drop}>
+            <Icon name="x" small />
+          </button>
+        </span>
+      )}
+      <textarea
+        ref={field}
+        id="wish"
+        rows={2}
+        aria-label={version === null ? "Describe a page" : "Ask for a change"}
+        placeholder={version === null ? "Describe a page…" : "Ask for a change…"}
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+          event.preventDefault();
+          void send();
+        }}
+      />
+      {problem !== "" && <p class="small fail reason" role="alert">{shown(problem)}</p>}
+      {isBusy && <p class="small t3 reason">Variant {from?.letter} is still being written.</p>}
+      <div class="row wish-tools">
+        <select aria-label="Model" value={model} onChange={(event) => setModel(event.currentTarget.value)}>
+          <option value="">{shown((facts.value?.model ?? "").replace(/^[\w-]+:/, "") || "model")}</option>
+          {models.value.filter((one) => one.id !== "default" && one.status !== "broken").map((one) => (
+            <option key={one.id} value={one.id}>{shown(one.id)}</option>
+          ))}
+        </select>
+        <select aria-label="Variants" value={variants} onChange={(event) => setVariants(Number(event.currentTarget.value))}>
+          {Array.from({ length: MOST_VARIANTS }, (_, at) => (
+            <option key={at} value={at + 1}>{plural(at + 1, "variant")}</option>
+          ))}
+        </select>
+        <button type="button" class="send end" aria-label={version === null ? "Build it" : "Ask for the change"} disabled={text.trim() === "" || isSending || isBusy} onClick={() => void send()}>
+          <Icon name="arrow-up" />
+        </button>
+      </div>
+    </div>
+  );
+}
+
+function Download({ variant }: { variant: Variant | undefined }): VNode {
+  const [problem, setProblem] = useState("");
+  if (variant !== undefined) changed(variant);
+  const save = async () => {
+    if (variant === undefined) return;
+    setProblem("");
+    try {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(await api.exportPage(variant.code));
+      link.download = "page.zip";
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+    }
+  };
+  return (
+    <>
+      {problem !== "" && <span class="small fail cut" role="alert">{shown(problem)}</span>}
+      <button type="button" class="btn sm" disabled={variant === undefined || variant.code === ""} onClick={() => void save()}>
+        <Icon name="download" small /> <span class="hide-phone">Download</span>
+      </button>
+    </>
+  );
+}

@@ -1,0 +1,28 @@
+import { render } from "preact";
+import { App, startApp } from "./app";
+import { startClock } from "./clock";
+import { startKeyboard } from "./keyboard";
+import { startRouter } from "./router";
+import { loadServer } from "./store/server";
+import { lookAgain } from "./store/session";
+import { startLists } from "./store/sessions";
+import { startTelling } from "./views/chat";
+import "./styles/tokens.css";
+import "./styles/base.css";
+import "./styles/frame.css";
+import "./styles/controls.css";
+import "./styles/chat.css";
+import "./styles/say.css";
+import "./styles/dock.css";
+import "./styles/pane.css";
+import "./styles/phone.css";
+
+startRouter();
+startClock();
+void loadServer();
+startApp();
+startTelling();
+startKeyboard();
+startLists((session) => void lookAgain(session));
+const root = document.getElementById("app");
+if (root !== null) render(<App />, root);

@@ -1,0 +1,90 @@
+// What the view Operate shows. The one module that knows which of it the server offers: own runs, decisions and MCP servers are there
+// today; figures over all owners come with `GET /v1/operate`, where `/ui/server` says that there is one (`features.operate`).
+import { signal } from "@preact/signals";
+import { type Approval, type McpServer, Problem, type RunRow, api } from "../api";
+import { facts } from "../store/server";
+
+export interface Series {
+  values: number[];
+}
+
+export interface OperateKey {
+  owner: string;
+  key: string;
+  running: number;
+  limit: number | null;
+  runs: number;
+  spent: number;
+  reserved: number;
+  budget: number | null;
+}
+
+export interface OperateModel {
+  name: string;
+  calls: number;
+  failed: number;
+  first_token: number | null;
+  cost: number | null;
+  cools_down?: number;
+}
+
+/** Shapes of the figures to come: each may be missing. */
+export interface OperateFigures {
+  processes?: number;
+  uptime?: number;
+  running?: number;
+  capacity?: number;
+  queued?: number;
+  waiting?: number;
+  first_token_95?: number | null;
+  first_token_median?: number | null;
+  tokens_a_minute?: number | null;
+  cost_today?: number | null;
+  cost_limit?: number | null;
+  keys?: OperateKey[];
+  models?: OperateModel[];
+  meters?: { name: string; used: number; of: number; unit: string }[];
+  series?: Record<string, number[]>;
+}
+
+/** A box loads by itself, and says by itself what went wrong. */
+export interface Box<T> {
+  value: T | null;
+  problem: Problem | null;
+}
+
+const EMPTY = { value: null, problem: null };
+
+export class OperateData {
+  readonly running = signal<Box<RunRow[]>>(EMPTY);
+  readonly failed = signal<Box<RunRow[]>>(EMPTY);
+  readonly decisions = signal<Box<Approval[]>>(EMPTY);
+  readonly servers = signal<Box<McpServer[]>>(EMPTY);
+  readonly figures = signal<Box<OperateFigures>>(EMPTY);
+
+  get hasFigures(): boolean {
+    return facts.value?.features.operate === true;
+  }
+
+  async refresh(): Promise<void> {
+    await Promise.all([
+      fill(this.running, async () => {
+        const pages = await Promise.all(["running", "queued", "waiting"].map((state) => api.runs(`state=${state}&limit=100`)));
+        return pages.flatMap((page) => page.data);
+      }),
+      fill(this.failed, async () => (await api.runs("state=failed&limit=100")).data),
+      fill(this.decisions, () => api.approvals()),
+      fill(this.servers, () => api.mcp()),
+      this.hasFigures ? fill(this.figures, () => api.operate<OperateFigures>()) : Promise.resolve(),
+    ]);
+  }
+}
+
+async function fill<T>(box: { value: Box<T> }, read: () => Promise<T>): Promise<void> {
+  try {
+    box.value = { value: await read(), problem: null };
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    box.value = { value: box.value.value, problem: error };
+  }
+}

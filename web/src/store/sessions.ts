@@ -1,0 +1,151 @@
+// The list of sessions, with the state of each, and what waits for a person in all of them.
+//
+// The server tells of changes in one run at a time, so lists are asked for: when the page does something, when another tab has,
+// and every few seconds while the page is seen.
+import { computed, signal } from "@preact/signals";
+import { type Approval, Problem, type RunRow, type SessionRow, api } from "../api";
+import { checkServer, serverAnswers } from "../stream";
+import { recall } from "./settings";
+
+export type Mark = "running" | "waits" | "failed" | "";
+
+export interface ListedSession {
+  id: string;
+  title: string;
+  updatedAt: number;
+  mark: Mark;
+}
+
+const EVERY_MS = 4000;
+
+const stored = signal<SessionRow[]>([]);
+const active = signal<RunRow[]>([]);
+const recent = signal<RunRow[]>([]);
+const removed = signal<ReadonlySet<string>>(new Set());
+let next: string | null = null;
+let isMore = false;
+
+export const approvals = signal<Approval[]>([]);
+export const isListed = signal(false);
+export const running = computed(() => active.value.filter((run) => run.state !== "waiting").length);
+
+export const sessions = computed<ListedSession[]>(() => {
+  const marks = new Map<string, Mark>();
+  for (const run of recent.value) {
+    if (run.session !== null && run.state === "failed" && !marks.has(run.session)) marks.set(run.session, "failed");
+    else if (run.session !== null && !marks.has(run.session)) marks.set(run.session, "");
+  }
+  for (const run of active.value) {
+    if (run.session !== null) marks.set(run.session, run.state === "waiting" ? "waits" : "running");
+  }
+  for (const one of approvals.value) marks.set(one.session_id, "waits");
+  const rows = stored.value.map((row) => ({
+    id: row.id,
+    title: row.title ?? (recall(`title.${row.id}`, "") || (row.id.startsWith("chat-") ? "Untitled" : row.id)),
+    updatedAt: row.updated_at,
+    mark: marks.get(row.id) ?? "",
+  }));
+  const known = new Set(rows.map((row) => row.id));
+  // A session is written down when its first run ends: until then its run stands for it.
+  for (const run of active.value) {
+    if (run.session === null || known.has(run.session) || !run.session.startsWith("chat-")) continue;
+    known.add(run.session);
+    const mark = marks.get(run.session) ?? "running";
+    rows.unshift({ id: run.session, title: recall(`title.${run.session}`, "") || "New session", updatedAt: run.created_at, mark });
+  }
+  return rows.filter((row) => !removed.value.has(row.id));
+});
+
+let asked: Promise<void> | null = null;
+
+export function refreshLists(): Promise<void> {
+  asked ??= ask().finally(() => {
+    asked = null;
+  });
+  return asked;
+}
+
+async function ask(): Promise<void> {
+  try {
+    const [page, open, waiting, latest, waits] = await Promise.all([
+      api.sessions(null),
+      api.runs("state=running&limit=100"),
+      api.runs("state=waiting&limit=100"),
+      api.runs("limit=50"),
+      api.approvals(),
+    ]);
+    const older = stored.value.filter((row) => !page.data.some((one) => one.id === row.id) && isMore);
+    stored.value = [...page.data, ...older.slice(0, Math.max(0, older.length))];
+    if (!isMore) next = page.next ?? null;
+    active.value = [...open.data, ...latest.data.filter((row) => row.state === "queued"), ...waiting.data];
+    recent.value = latest.data;
+    approvals.value = waits;
+    isListed.value = true;
+    serverAnswers();
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    if (error.isOffline) await checkServer();
+  }
+}
+
+export async function loadMore(): Promise<void> {
+  if (next === null) return;
+  const page = await api.sessions(next);
+  isMore = true;
+  next = page.next ?? null;
+  stored.value = [...stored.value, ...page.data.filter((row) => !stored.value.some((one) => one.id === row.id))];
+}
+
+/** Whether a session may be written down: those of later pages are not known here. */
+export function mayBeStored(id: string): boolean {
+  return !isListed.value || next !== null || stored.value.some((row) => row.id === id);
+}
+
+export function hasMore(): boolean {
+  return next !== null;
+}
+
+const UNDO_MS = 6000;
+export const undo = signal<{ id: string; title: string; until: number } | null>(null);
+let undoTimer: ReturnType<typeof setTimeout> | undefined;
+
+/** Gone from the list at once, and from the server when it is too late to undo. */
+export function removeSession(id: string, title: string): void {
+  finishRemoval();
+  removed.value = new Set([...removed.value, id]);
+  undo.value = { id, title, until: Date.now() + UNDO_MS };
+  undoTimer = setTimeout(finishRemoval, UNDO_MS);
+}
+
+export function undoRemoval(): void {
+  clearTimeout(undoTimer);
+  const kept = undo.value;
+  undo.value = null;
+  if (kept !== null) removed.value = new Set([...removed.value].filter((id) => id !== kept.id));
+}
+
+function finishRemoval(): void {
+  clearTimeout(undoTimer);
+  const gone = undo.value;
+  undo.value = null;
+  if (gone !== null) void api.deleteSession(gone.id).then(refreshLists, refreshLists);
+}
+
+const tabs = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel("ronda");
+
+export function tellTabs(session: string): void {
+  tabs?.postMessage({ session });
+}
+
+export function startLists(heard: (session: string) => void): void {
+  void refreshLists();
+  setInterval(() => {
+    if (!document.hidden) void refreshLists();
+  }, EVERY_MS);
+  document.addEventListener("visibilitychange", () => !document.hidden && void refreshLists());
+  addEventListener("pagehide", finishRemoval);
+  tabs?.addEventListener("message", (event: MessageEvent<{ session?: string }>) => {
+    void refreshLists();
+    if (typeof event.data.session === "string") heard(event.data.session);
+  });
+}

@@ -1,0 +1,230 @@
+// The pane beside the talk: the newest run as bars, what it has used, its files and sources. And the settings of the session.
+import type { VNode } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { api } from "../api";
+import { changed } from "../changes";
+import { now } from "../clock";
+import { type Call, type Round, type RunState, callsOf, roundsOf } from "../fold/state";
+import { bytes, cost, seconds, tokens } from "../format";
+import { safeAddress } from "../markdown/view";
+import { facts } from "../store/server";
+import { entries, settings } from "../store/session";
+import { hostOf } from "../tools";
+import { shown } from "../visible";
+import { fileIcon, preview } from "./file";
+import { Icon } from "./icon";
+import { marked, runs, sourcesIn } from "./sources";
+
+export function Details(): VNode {
+  const run = entries.value.at(-1)?.run ?? null;
+  for (const entry of entries.value) changed(entry);
+  if (run !== null) changed(run);
+  const sources = sourcesIn(runs.value);
+  const files = runs.value.flatMap((one) => [...one.calls.values()].flatMap((call) => call.files)).filter((file) => file.id != null);
+  return (
+    <>
+      {run !== null && run.startedAt > 0 && <ThisRun run={run} />}
+      {run !== null && <Used run={run} />}
+      {files.length > 0 && (
+        <section>
+          <h2>
+            Files <span class="t3 num">{files.length}</span>
+          </h2>
+          {files.map((file) => (
+            <div key={file.id} class="frow">
+              <Icon name={fileIcon(file.name)} small class="tool" />
+              <button type="button" class="cut grow plain" onClick={() => preview(file)}>
+                {shown(file.name ?? "file")}
+              </button>
+              <a class="ic sm" href={api.fileAddress(file.id ?? "")} download={file.name ?? ""} aria-label={`Download ${shown(file.name ?? "file")}`}>
+                <Icon name="download" small />
+              </a>
+              <span class="small t3 num">{file.size == null ? "" : bytes(file.size)}</span>
+            </div>
+          ))}
+        </section>
+      )}
+      {sources.length > 0 && (
+        <section>
+          <h2>
+            Sources <span class="t3 num">{sources.length}</span>
+          </h2>
+          {sources.map((source) => {
+            const url = safeAddress(source.url);
+            const inside = (
+              <>
+                <b>{source.number}</b>
+                <span class="cut">{shown(source.title)}</span>
+                <span class="cut t3">{shown(hostOf(source.url))}</span>
+              </>
+            );
+            const look = marked.value === source.number ? "srow on" : "srow";
+            return url === null ? (
+              <div key={source.number} id={`source-${source.number}`} class={look} tabIndex={-1}>
+                {inside}
+              </div>
+            ) : (
+              <a key={source.number} id={`source-${source.number}`} class={look} href={url.href} title={shown(url.href)} target="_blank" rel="noopener noreferrer nofollow">
+                {inside}
+              </a>
+            );
+          })}
+        </section>
+      )}
+      {run === null && <p class="pane-empty small t3">What a run does, uses and makes is listed here.</p>}
+    </>
+  );
+}
+
+const MANY = 8; // calls of one round: of more, one bar is drawn
+const LONG_WAIT = 10; // seconds: more of a wait is cut
+
+interface Span {
+  kind: "m" | "t" | "w" | "c" | "f";
+  from: number;
+  to: number;
+  row: number;
+}
+
+/** Bars of all rounds on one scale; a long wait for a person is drawn short. */
+export function spansOf(run: RunState, until: number): { rounds: { round: Round; spans: Span[]; length: number }[]; total: number; waited: number } {
+  let cut = 0;
+  let waited = 0;
+  const rounds = roundsOf(run).map((round) => {
+    const at = (time: number) => time - run.startedAt - cut;
+    const spans: Span[] = [];
+    const end = round.finishedAt || until;
+    spans.push({ kind: round.failure === null ? "m" : "f", from: at(round.startedAt), to: at(end), row: 0 });
+    let last = end;
+    const calls = callsOf(round);
+    if (calls.length > MANY) {
+      const begun = calls.filter((call) => call.startedAt > 0);
+      const to = Math.max(...begun.map((call) => call.finishedAt || until), end);
+      if (begun.length > 0) spans.push({ kind: "t", from: at(Math.min(...begun.map((call) => call.startedAt))), to: at(to), row: 0 });
+      return { round, spans, length: to - round.startedAt };
+    }
+    calls.forEach((call, number) => {
+      const wait = waitOf(call, until);
+      if (wait !== null) {
+        const long = Math.max(0, wait.to - wait.from - LONG_WAIT);
+        spans.push({ kind: "w", from: at(wait.from), to: at(wait.to - long), row: number % 2 });
+        waited += wait.to - wait.from;
+        cut += long;
+        last = Math.max(last, wait.to);
+      }
+      if (call.startedAt > 0) {
+        const to = call.finishedAt || until;
+        spans.push({ kind: call.child === "" ? (call.phase === "failed" ? "f" : "t") : "c", from: at(call.startedAt), to: at(to), row: number % 2 });
+        last = Math.max(last, to);
+      }
+    });
+    return { round, spans, length: last - round.startedAt };
+  });
+  return { rounds, total: Math.max(0.001, until - run.startedAt - cut), waited };
+}
+
+function waitOf(call: Call, until: number): { from: number; to: number } | null {
+  if (call.answer !== null) return { from: call.answer.askedAt, to: call.answer.at };
+  return call.phase === "waiting" ? { from: call.askedAt, to: until } : null;
+}
+
+function ThisRun({ run }: { run: RunState }): VNode {
+  changed(run);
+  const isOver = run.end !== null;
+  const end = isOver ? (run.end?.at ?? now.value) : now.value;
+  const { rounds, total, waited } = spansOf(run, end);
+  const busy = Math.max(0, end - run.startedAt - waited);
+  return (
+    <section>
+      <h2>
+        This run
+        <span class="t3 num">
+          {seconds(busy)}
+          {waited >= 1 ? ` + ${waited >= 60 ? `${Math.round(waited / 60)} min` : seconds(waited)} wait` : ""}
+        </span>
+      </h2>
+      <div class="wf">
+        {rounds.slice(-24).map(({ round, spans, length }) => {
+          const waits = callsOf(round).some((call) => call.phase === "waiting");
+          return (
+            <div key={round.number} class="wf-row">
+              <span class={waits ? "n wait" : round.failure === null ? "n" : "n fail"}>{round.number + 1}</span>
+              <span class="track" aria-hidden="true">
+                {spans.map((span, at) => (
+                  <Bar key={at} span={span} total={total} />
+                ))}
+              </span>
+              <span class={waits ? "len wait" : "len"}>{waits ? "waits" : seconds(length)}</span>
+            </div>
+          );
+        })}
+      </div>
+      <div class="legend" aria-hidden="true">
+        <span><i class="m" />model</span>
+        <span><i class="t" />tool</span>
+        <span><i class="w" />wait</span>
+        <span><i class="c" />child</span>
+      </div>
+    </section>
+  );
+}
+
+function Bar({ span, total }: { span: Span; total: number }): VNode {
+  const bar = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const style = bar.current?.style;
+    if (style === undefined) return;
+    style.left = `${Math.min(99, Math.max(0, (100 * span.from) / total))}%`;
+    style.width = `max(2px, ${Math.min(100, Math.max(0, (100 * (span.to - span.from)) / total))}%)`;
+  });
+  return <i ref={bar} class={`${span.kind} row${span.row}`} />;
+}
+
+function Used({ run }: { run: RunState }): VNode | null {
+  changed(run);
+  const { usage } = run;
+  const all = usage.input + usage.output;
+  if (all === 0 && usage.rounds === 0) return null;
+  const most = settings.value.rounds ?? facts.value?.rounds ?? 0;
+  return (
+    <section>
+      <h2>Used</h2>
+      <div class="kv">
+        <span>Rounds</span>
+        <Meter share={most > 0 ? usage.rounds / most : 0} label="Rounds" words={`${usage.rounds} of ${most}`} />
+        <span>{most > 0 ? `${usage.rounds} / ${most}` : usage.rounds}</span>
+        <span>Tokens</span>
+        <span class="t3">{tokens(usage.input)} in, {tokens(usage.output)} out</span>
+        <span>{tokens(all)}</span>
+        {usage.cost > 0 && (
+          <>
+            <span>Cost</span>
+            <span />
+            <span>{cost(usage.cost)}</span>
+          </>
+        )}
+        {usage.input > 0 && (
+          <>
+            <span>Cached</span>
+            <Meter share={usage.cached / usage.input} label="Cached" words={`${Math.round((100 * usage.cached) / usage.input)} %`} tone="acc" />
+            <span>{Math.round((100 * usage.cached) / usage.input)} %</span>
+          </>
+        )}
+      </div>
+    </section>
+  );
+}
+
+export function Meter({ share, label, words, tone = "" }: { share: number; label: string; words: string; tone?: string }): VNode {
+  const bar = useRef<HTMLElement>(null);
+  const value = Math.min(1, Math.max(0, share));
+  useEffect(() => {
+    if (bar.current !== null) bar.current.style.width = `${100 * value}%`;
+  }, [value]);
+  const state = tone !== "" ? tone : value >= 1 ? "fail" : value >= 0.9 ? "wait" : "";
+  return (
+    <span class="meter" role="meter" aria-label={label} aria-valuemin={0} aria-valuemax={100} aria-valuenow={Math.round(100 * value)} aria-valuetext={words}>
+      <i ref={bar} class={state} />
+    </span>
+  );
+}

@@ -1,0 +1,104 @@
+// Find anything: sessions by their names, and what can be done, by what it is called.
+import type { VNode } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { now } from "../clock";
+import { when } from "../format";
+import { address, go } from "../router";
+import { sessions } from "../store/sessions";
+import { setTheme } from "../store/settings";
+import { shown } from "../visible";
+import { Icon } from "./icon";
+import { closeLayer, openLayer, openPane } from "./panes";
+import { startSession } from "./sidebar";
+
+interface Hit {
+  key: string;
+  icon: string;
+  name: string;
+  note: string;
+  act: () => void;
+}
+
+function actions(): Hit[] {
+  return [
+    { key: "new", icon: "new", name: "New session", note: "N", act: startSession },
+    { key: "settings", icon: "settings", name: "Settings of this session", note: "", act: () => openPane("settings") },
+    { key: "details", icon: "panel", name: "Details of this run", note: "", act: () => openPane("details") },
+    { key: "keys", icon: "keyboard", name: "All keys", note: "?", act: () => openLayer("keys") },
+    { key: "dark", icon: "moon", name: "Dark theme", note: "", act: () => setTheme("dark") },
+    { key: "light", icon: "sun", name: "Light theme", note: "", act: () => setTheme("light") },
+  ];
+}
+
+export function Finder(): VNode {
+  const box = useRef<HTMLDialogElement>(null);
+  const [words, setWords] = useState("");
+  const [chosen, setChosen] = useState(0);
+  useEffect(() => box.current?.showModal(), []);
+  const fits = (text: string) => words.toLowerCase().split(/\s+/).every((word) => text.toLowerCase().includes(word));
+  const found: Hit[] = sessions.value
+    .filter((one) => fits(one.title))
+    .slice(0, 50)
+    .map((one) => ({ key: `s:${one.id}`, icon: "message", name: one.title, note: when(one.updatedAt, now.value * 1000), act: () => go(address("chat", one.id)) }));
+  const hits = [...found, ...actions().filter((one) => fits(one.name))];
+  const at = Math.min(chosen, hits.length - 1);
+  const take = (hit: Hit | undefined) => {
+    if (hit === undefined) return;
+    box.current?.close();
+    hit.act();
+  };
+  return (
+    <dialog
+      ref={box}
+      class="dialog finder"
+      aria-label="Find"
+      onClose={closeLayer}
+      onClick={(event) => event.target === box.current && box.current?.close()}
+      onKeyDown={(event) => {
+        if (event.key === "ArrowDown") setChosen(Math.min(hits.length - 1, at + 1));
+        else if (event.key === "ArrowUp") setChosen(Math.max(0, at - 1));
+        else if (event.key === "Enter") take(hits[at]);
+        else return;
+        event.preventDefault();
+      }}
+    >
+      <label class="field">
+        <Icon name="search" small />
+        <input
+          role="combobox"
+          aria-expanded="true"
+          aria-controls="hits"
+          aria-activedescendant={hits.length > 0 ? `hit-${at}` : undefined}
+          aria-label="Sessions and actions"
+          placeholder="Sessions and actions"
+          value={words}
+          onInput={(event) => {
+            setWords(event.currentTarget.value);
+            setChosen(0);
+          }}
+        />
+      </label>
+      <div id="hits" class="list hits" role="listbox" aria-label="Found">
+        {hits.map((hit, number) => (
+          <div key={hit.key} id={`hit-${number}`} role="option" aria-selected={number === at} class={number === at ? "list-row on" : "list-row"} onClick={() => take(hit)} onMouseMove={() => setChosen(number)}>
+            <Icon name={hit.icon} small />
+            <span class="cut grow">{shown(hit.name)}</span>
+            <span class="when">{hit.note}</span>
+          </div>
+        ))}
+      </div>
+      {found.length === 0 && words !== "" && (
+        <div class="none">
+          <span class="ico">
+            <Icon name="search" />
+          </span>
+          <b class="strong">No session is called “{shown(words)}”</b>
+          <p>Titles are searched, yours alone.</p>
+          <button type="button" class="btn sm" onClick={() => setWords("")}>
+            Clear the search
+          </button>
+        </div>
+      )}
+    </dialog>
+  );
+}

@@ -1,0 +1,141 @@
+import { describe, expect, test } from "vitest";
+import { answered, ask, harness, talkText } from "./harness";
+
+const { server, open, expectTrouble } = harness({ pace: 0.008 });
+
+describe("the first minute", () => {
+  test("the root leads a browser to the page, which names the model and what is missing", async () => {
+    const page = await open("/");
+    expect(new URL(page.url()).pathname).toBe("/ui");
+    await page.waitForSelector("text=Actor · ready");
+    const words = await page.locator(".hello").innerText();
+    expect(words).toContain("What should it do?");
+    expect(words).toContain("ronda keys create");
+    expect(await page.title()).toBe("New session · Ronda");
+  });
+
+  test("a question is answered, the session gets an address and a name", async () => {
+    const page = await open();
+    await ask(page, "Tell me something, in plain words");
+    await answered(page, "an answer to that");
+    expect(new URL(page.url()).pathname).toMatch(/^\/ui\/chat\/chat-\w+$/);
+    await page.waitForSelector('.sessions a:has-text("Tell me something, in plain words")');
+    expect(await page.title()).toBe("Tell me something, in plain words · Ronda");
+    await page.reload();
+    await answered(page, "an answer to that");
+  });
+
+  test("a suggestion is asked with one click", async () => {
+    const page = await open();
+    await page.click("text=Why is the sky blue?");
+    await answered(page, "an answer to that");
+  });
+});
+
+describe("a round of tools", () => {
+  test("its row is written, runs and is done, and opens with arguments and result", async () => {
+    const page = await open();
+    await page.evaluate(() => {
+      const seen: string[] = ((window as never as { seen: string[] }).seen = []);
+      new MutationObserver(() => {
+        const label = document.querySelector(".call .vh")?.textContent ?? "";
+        if (label !== "" && seen.at(-1) !== label) seen.push(label);
+      }).observe(document.body, { subtree: true, childList: true, characterData: true });
+    });
+    await ask(page, "please steer");
+    await page.waitForSelector(".call.running");
+    await answered(page, "I have read");
+    const seen = await page.evaluate(() => (window as never as { seen: string[] }).seen);
+    expect(seen[0]).toBe("is being written");
+    expect(seen).toContain("is running");
+    expect(seen.at(-1)).toMatch(/^done after 2\.\d s$/);
+    await page.click(".call");
+    await page.waitForSelector("text=waited 2 s");
+    await page.click("role=tab[name=Arguments]");
+    await page.waitForSelector('pre:has-text("seconds")');
+  });
+
+  test("thinking is open while it comes, and folds to nothing", async () => {
+    const page = await open();
+    await ask(page, "think about it");
+    await page.waitForSelector(".thought.live");
+    expect(await page.locator(".sum >> text=Thinking").count()).toBe(1);
+    await answered(page, "I have thought about it.");
+    expect(await page.locator(".thought").count()).toBe(0);
+    await page.click(".sum .fold");
+    expect(await page.locator(".thought").innerText()).toContain("Two facts are needed");
+  });
+
+  test("a tool that fails is told where it failed", async () => {
+    const page = await open();
+    await ask(page, "use the broken one");
+    await answered(page, "The tool failed");
+    expect(await page.locator(".call").innerText()).toContain("timed out after 30 s");
+  });
+
+  test("a model that fails offers what to do, and its question can be asked again", async () => {
+    const page = await open();
+    await ask(page, "this will fail");
+    await page.waitForSelector(".prob >> text=the model is overloaded");
+    expect(await page.locator(".knot.fail").count()).toBe(1);
+    await page.reload();
+    await page.waitForSelector(".prob >> text=the model is overloaded");
+    await page.click("text=Try again");
+    await page.waitForSelector('[role=log][aria-busy="false"] .prob');
+  });
+
+  test("an answer that broke off stays readable, marked as incomplete", async () => {
+    const page = await open();
+    await ask(page, "this will be cut");
+    await page.waitForSelector("text=Incomplete");
+    expect(await talkText(page)).toContain("its own weight of 41 kN/m, and traffic of");
+  });
+});
+
+describe("words of a model", () => {
+  test("Markdown becomes headings, lists, tables, links and coloured code", async () => {
+    const page = await open();
+    await ask(page, "markdown please");
+    await answered(page, "A quotation.");
+    const say = page.locator(".say");
+    for (const part of ["h3", "strong", "em", "code", "ul li ul li", "table td.r", "blockquote", "ol li", ".tick.on", ".codebox .k-k"]) {
+      await say.locator(part).first().waitFor();
+    }
+    const link = say.locator("a.lnk").first();
+    expect(await link.getAttribute("href")).toBe("https://example.org/a?b=c");
+    expect(await link.getAttribute("rel")).toBe("noopener noreferrer nofollow");
+    expect(await say.locator(".cite").count()).toBe(0); // there are no sources
+  });
+
+  test("what is hostile stays words", async () => {
+    const page = await open();
+    await ask(page, "hostile please");
+    await answered(page, "onerror");
+    expect(await page.evaluate(() => (window as never as { owned?: number }).owned)).toBeUndefined();
+    const talk = page.locator(".say");
+    expect(await talk.locator("script, img, iframe, svg:not(.i)").count()).toBe(0);
+    expect(await talk.locator("a").evaluateAll((links) => links.map((link) => link.getAttribute("href")))).toEqual([
+      "https://evil.example/pixel.png",
+      "https://example.org/",
+    ]);
+    expect(await talk.innerText()).toContain("<script>window.owned = 1</script>");
+  });
+});
+
+test("the policy forbids what the page never does", async () => {
+  expectTrouble(); // the browser says in its console what it has blocked
+  const answer = await fetch(`${server.url}/ui`);
+  const policy = answer.headers.get("content-security-policy") ?? "";
+  expect(policy).toContain("require-trusted-types-for 'script'");
+  expect(policy).toContain("default-src 'none'");
+  const page = await open();
+  const thrown = await page.evaluate(() => {
+    try {
+      document.body.innerHTML = "<b>x</b>";
+      return "nothing";
+    } catch (error) {
+      return (error as Error).name;
+    }
+  });
+  expect(thrown).toBe("TypeError");
+});

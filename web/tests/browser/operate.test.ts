@@ -1,0 +1,95 @@
+// Operate: what runs, what waits, what failed; and what is said where the server, or the key, has no more.
+import AxeBuilder from "@axe-core/playwright";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { harness } from "./harness";
+
+const { server, open, expectTrouble } = harness({ pace: 0.004 });
+
+async function start(scene: string): Promise<void> {
+  const body = { model: "default", background: true, messages: [{ role: "user", content: scene }] };
+  const answer = await fetch(`${server.url}/v1/chat/completions`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+  expect(answer.status).toBe(202);
+}
+
+/** What the figures of a server with more than this one has look like: answered by the browser, in the server's place. */
+async function withFigures(page: Page, answer: { status: number; body: unknown }): Promise<void> {
+  await page.route("**/ui/server", async (route) => {
+    const found = await route.fetch();
+    const told = (await found.json()) as { features: object };
+    await route.fulfill({ response: found, json: { ...told, features: { ...told.features, operate: true } } });
+  });
+  await page.route("**/v1/operate", (route) => route.fulfill({ status: answer.status, json: answer.body }));
+}
+
+test("a decision is made here, its run goes on, and what failed is counted", async () => {
+  await start("this will fail");
+  await start("order it");
+  const page = await open("/ui/operate");
+  await page.waitForSelector(".ap:has-text('place_order'):has-text('quantity 1450')"); // what would run is shown
+  await page.waitForSelector(".op-box:has-text('Errors of the last hour') >> text=the model is overloaded");
+  await page.waitForSelector(".tile:has-text('Wait for people') >> text=1");
+  expect(await page.title()).toMatch(/^\(1\) /);
+  await page.click("role=button[name='Approve place_order']");
+  await page.waitForSelector("text=Nothing waits for you.");
+  await page.waitForSelector("role=link[name=Operate]");
+  await page.waitForFunction(() => !document.title.startsWith("("));
+});
+
+test("a run under way is shown, and is stopped here", async () => {
+  await start("slow please");
+  const page = await open("/ui/operate");
+  await page.waitForSelector(".op-box td:has-text('slow please')");
+  await page.click("role=button[name='Stop slow please']");
+  await page.waitForSelector("text=Nothing runs.");
+});
+
+test("what this server does not measure is said, not shown as nothing", async () => {
+  const page = await open("/ui/operate");
+  await page.waitForSelector(".tile:has-text('Cost today') >> text=not measured yet");
+  await page.waitForSelector("text=This server has no keys");
+  await page.waitForSelector("text=does not count calls of models yet");
+});
+
+test("figures over all owners are shown where the server has them", async () => {
+  const page = await open();
+  await withFigures(page, {
+    status: 200,
+    body: {
+      running: 3, capacity: 16, queued: 1, waiting: 2, first_token_95: 1.9, first_token_median: 0.6, tokens_a_minute: 41_000, cost_today: 8.72, cost_limit: 25,
+      series: { running: [1, 2, 3, 2], cost: [1, 2, 3, 4] },
+      keys: [{ owner: "finance", key: "key_2cfe…2873", running: 1, limit: 4, runs: 412, spent: 92.9, reserved: 3, budget: 100 }],
+      models: [{ name: "gemini-3-pro", calls: 12, failed: 5, first_token: 3.8, cost: 0.31, cools_down: 40 }],
+      meters: [{ name: "Engine slots", used: 2, of: 8, unit: "" }],
+    },
+  });
+  await page.goto(`${server.url}/ui/operate`);
+  await page.waitForSelector(".tile:has-text('Running') >> text=of 16");
+  await page.waitForSelector(".tile:has-text('Cost today') >> text=$8.72");
+  expect(await page.locator("role=meter[name='Budget of finance']").getAttribute("aria-valuetext")).toBe("$93 of $100");
+  await page.waitForSelector("text=cools down 40 s");
+  await page.waitForSelector("text=Engine slots");
+  expect(await page.locator(".spark").count()).toBe(2);
+});
+
+test("a key without the scope sees why", async () => {
+  expectTrouble();
+  const page = await open();
+  await withFigures(page, { status: 403, body: { error: { message: "this key lacks the scope 'operate'", code: "missing_scope" } } });
+  await page.goto(`${server.url}/ui/operate`);
+  await page.waitForSelector("text=This key may not operate the server");
+});
+
+describe.each(["light", "dark"] as const)("in the %s theme", (colorScheme) => {
+  test("axe finds nothing serious in Operate, on a desk and on a phone", async () => {
+    await start("this will fail");
+    await start("order it");
+    for (const context of [{ colorScheme }, { colorScheme, viewport: { width: 390, height: 844 } }]) {
+      const page = await open("/ui/operate", context);
+      await page.waitForSelector(".ap");
+      const { violations } = await new AxeBuilder({ page }).setLegacyMode(true).analyze();
+      expect(violations.filter((one) => one.impact === "serious" || one.impact === "critical").map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`)).toEqual([]);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)).toBe(0);
+    }
+  });
+});

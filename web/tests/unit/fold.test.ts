@@ -1,0 +1,138 @@
+import { describe, expect, test } from "vitest";
+import { fold } from "../../src/fold/fold";
+import { type RunState, answerOf, callsOf, isWaiting, lastRound, newRun, phaseOf, roundsOf } from "../../src/fold/state";
+import { exchangesOf, turnsOf } from "../../src/fold/turns";
+import { NAMES, type Recorded, folded, recording } from "./recordings";
+
+const PREVIEWS = new Set(["text_delta", "reasoning_delta", "refusal_delta", "call_delta", "call_preview", "logprobs_delta", "tool_progressed"]);
+
+/** What a reload would be sent at this point: previews that a fact has replaced are not kept. */
+function reloaded(events: Recorded[]): Recorded[] {
+  const closed = new Map<string, number>();
+  let model = -1;
+  events.forEach(([, event], at) => {
+    if (event.type === "tool_finished") closed.set(event.result.call_id, at);
+    if (["model_finished", "model_failed", "model_interrupted"].includes(event.type)) model = at;
+  });
+  return events.filter(([, event], at) => {
+    if (!PREVIEWS.has(event.type)) return true;
+    return event.type === "tool_progressed" ? at > (closed.get(event.call_id) ?? -1) : at > model;
+  });
+}
+
+/** All that is shown; how many events there were is not. */
+function shownOf(run: RunState): object {
+  return { ...run, eventCount: 0, calls: [...run.calls.entries()] };
+}
+
+describe.each(NAMES)("the recorded run %s", (name) => {
+  const events = recording(name);
+
+  test("every beginning folds to what a reload at that point shows", () => {
+    for (let end = 1; end <= events.length; end++) {
+      const prefix = events.slice(0, end);
+      expect(shownOf(folded(reloaded(prefix)))).toEqual(shownOf(folded(prefix)));
+    }
+  });
+
+  test("an event that is not known changes nothing", () => {
+    const strange: Recorded[] = events.flatMap((one) => [one, ["", { type: "from_the_future", text: "x" } as never]]);
+    expect(shownOf(folded(strange))).toEqual(shownOf(folded(events)));
+  });
+
+  test("it ends, and leaves nothing open", () => {
+    const run = folded(events);
+    expect(phaseOf(run)).toBe("finished");
+    expect(run.questions).toEqual([]);
+    for (const call of run.calls.values()) expect(["arriving", "queued", "running", "waiting"]).not.toContain(call.phase);
+    expect(roundsOf(run).some((round) => round.isOpen)).toBe(false);
+  });
+
+  test("parts that are shown stay the same objects when the turn is complete", () => {
+    const run = newRun("");
+    let before: object[] = [];
+    for (const [position, event] of events) {
+      if (event.type === "model_finished") before = [...(lastRound(run)?.parts ?? [])];
+      fold(run, event, position);
+      if (event.type === "model_finished") expect(lastRound(run)?.parts).toEqual(before.length > 0 ? before : lastRound(run)?.parts);
+    }
+  });
+});
+
+test("a call that is asked about goes from waiting to what was decided", () => {
+  const phases: string[] = [];
+  const run = newRun("");
+  for (const [position, event] of recording("order")) {
+    fold(run, event, position);
+    const call = [...run.calls.values()][0];
+    if (call !== undefined && phases.at(-1) !== call.phase) phases.push(call.phase);
+    if (call?.phase === "waiting") expect(isWaiting(run)).toBe(true);
+  }
+  expect(phases).toEqual(["arriving", "queued", "waiting", "denied"]);
+  expect([...run.calls.values()][0]?.answer?.message).toBe("Not before Friday.");
+});
+
+test("what a person changed stands beside what the model wrote", () => {
+  const call = [...folded(recording("plan")).calls.values()].find((one) => one.name === "place_order");
+  expect(JSON.parse(call?.arguments ?? "")).toMatchObject({ quantity: 1450 });
+  expect(JSON.parse(call?.changed ?? "")).toMatchObject({ quantity: 1200 });
+});
+
+test("a failure, a broken answer and a stop are told apart", () => {
+  expect(lastRound(folded(recording("fail")))?.failure?.reason).toContain("overloaded");
+  expect(lastRound(folded(recording("cut")))?.interruption).not.toBeNull();
+  const stopped = folded(recording("slow"));
+  expect(stopped.end?.reason).toBe("cancelled");
+  expect([...stopped.calls.values()][0]?.phase).toBe("cancelled");
+});
+
+test("words said into a run stand at their place", () => {
+  const run = folded(recording("steer"));
+  const kinds = run.steps.map((step) => step.kind);
+  expect(kinds.indexOf("steering")).toBeGreaterThan(0);
+  expect(answerOf(run)).toContain("Only the harbour, please.");
+});
+
+test("files, usage and rounds are counted", () => {
+  const run = folded(recording("plan"));
+  expect(run.usage).toMatchObject({ rounds: 4, calls: 4, input: 97_400 });
+  expect(roundsOf(run).flatMap((round) => callsOf(round).flatMap((call) => call.files)).map((file) => file.name)).toEqual(["plan.csv"]);
+});
+
+test("a call that no tool answered says so when the next round begins", () => {
+  const run = newRun("");
+  const turn = { type: "assistant" as const, parts: [{ type: "tool_call" as const, id: "c1", name: "nothing", arguments: "{}" }], stop: "tool_calls" as const };
+  fold(run, { type: "run_started", version: 1, run: "r", model: "m", turns: [], tools: ["other"], at: 1 }, "0");
+  fold(run, { type: "model_started", round: 0, at: 2 }, "1");
+  fold(run, { type: "model_finished", turn, at: 3 }, "2");
+  fold(run, { type: "model_started", round: 1, at: 4 }, "3");
+  expect(run.calls.get("c1")?.phase).toBe("unrun");
+});
+
+test("a server that ends while a tool runs leaves a call that may have run", () => {
+  const run = newRun("");
+  const turn = { type: "assistant" as const, parts: [{ type: "tool_call" as const, id: "c1", name: "pay", arguments: "{}" }], stop: "tool_calls" as const };
+  fold(run, { type: "run_started", version: 1, run: "r", model: "m", turns: [], tools: ["pay"], at: 1 }, "0");
+  fold(run, { type: "model_started", round: 0, at: 2 }, "1");
+  fold(run, { type: "model_finished", turn, at: 3 }, "2");
+  fold(run, { type: "tool_started", call_id: "c1", name: "pay", at: 4 }, "3");
+  fold(run, { type: "recovered", at: 5 }, "4");
+  expect(run.calls.get("c1")?.phase).toBe("unknown");
+});
+
+test("a document's turns become exchanges with their rounds", () => {
+  const turns = turnsOf([
+    { role: "user", content: "one" },
+    { role: "assistant", content: "", tool_calls: [{ id: "a", function: { name: "f", arguments: "{}" } }] },
+    { role: "tool", tool_call_id: "a", content: "result" },
+    { role: "assistant", content: "answer" },
+    { role: "user", content: "two" },
+    { role: "assistant", content: "other" },
+  ]);
+  const exchanges = exchangesOf(turns);
+  expect(exchanges.map(({ start, end, run }) => [start, end, run.usage.rounds, answerOf(run)])).toEqual([
+    [0, 4, 2, "answer"],
+    [4, 6, 1, "other"],
+  ]);
+  expect(exchanges[0]?.run.calls.get("a")).toMatchObject({ phase: "done", content: "result" });
+});
