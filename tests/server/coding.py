@@ -15,12 +15,13 @@ import pytest
 from tests.interaction.doors import QUICK, Door, Json, Remembering, soon
 
 from ronda.drive import Tool
+from ronda.errors import BadConfig
 from ronda.files.workspaces import Workspaces
-from ronda.sandbox.layers import Layers
+from ronda.sandbox.layers import Layers, choose_layer, find_layers
 from ronda.sandbox.policy import Policy
 from ronda.server.app import Server, create_app
 from ronda.server.config import ServerConfig
-from ronda.server.resources.code_tools import CodeTools
+from ronda.server.features.code.code_tools import CodeTools
 from ronda.testing import ScriptedModel
 
 
@@ -30,6 +31,14 @@ def root() -> Iterator[Path]:
     made.chmod(0o755)
     yield made
     shutil.rmtree(made)
+
+
+def require_isolation(policy: Policy) -> None:
+    """Skips a test of what no layer of this machine can give to code: without bubblewrap it has no network of its own."""
+    try:
+        choose_layer(policy, find_layers())
+    except BadConfig as error:
+        pytest.skip(str(error))
 
 
 @contextlib.asynccontextmanager

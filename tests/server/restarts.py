@@ -123,6 +123,9 @@ class Serving:
         try:
             with self._post(body, run) as answer:
                 answer.read()
+        except urllib.error.HTTPError as error:  # a server that ends refuses what it has not finished
+            error.close()
+            return False
         except (OSError, http.client.HTTPException):
             return False
         return True

@@ -62,12 +62,14 @@ class Stepwise:
     def __init__(self, *words: str) -> None:
         self._words = words
         self._go_on = asyncio.Semaphore(0)
+        self.is_asked = asyncio.Event()
         self.said = 0
 
     def step(self) -> None:
         self._go_on.release()
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        self.is_asked.set()
         for word in self._words:
             await self._go_on.acquire()
             show([TextDelta(word)])

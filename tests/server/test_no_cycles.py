@@ -28,7 +28,7 @@ from tests.interaction.doors import QUICK, TIMEOUT, Json, declared
 from ronda import tool
 from ronda.core.events import ModelFinished, TextDelta
 from ronda.core.request import ModelRequest
-from ronda.drive import Show
+from ronda.drive import Show, ToolContext
 from ronda.journal.memory import MemoryJournal
 from ronda.journal.sqlite import SqliteJournal
 from ronda.providers.script import Call, Line, ScriptedModel, calls, fails, says
@@ -63,6 +63,18 @@ async def wait_forever() -> str:
     """Wait."""
     await asyncio.Event().wait()
     raise AssertionError
+
+
+@tool
+async def ask_person(context: ToolContext) -> str:
+    """Ask a person."""
+    return str(await context.ask("Which one?"))
+
+
+@tool(approval="ask")
+async def pay() -> str:
+    """Pay."""
+    return "paid"
 
 
 # ---- a server, and a client that leaves no cycles ---------------------------------------------------------------------
@@ -117,7 +129,7 @@ async def running(provider: Any, *, journal: Any = None, **config: Any) -> Async
         ServerConfig(**{"model": "script:test", "retry": QUICK, **config}),
         journal() if journal is not None else MemoryJournal(),
         provider=provider,
-        tools=[lookup, fail, wait_forever],
+        tools=[lookup, fail, wait_forever, ask_person, pay],
     )
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -247,7 +259,11 @@ def test_a_client_that_leaves_a_stream_leaves_no_cycles(path: str) -> None:
     assert left_by(Forever(), leaves(path, stream=True)) == {}
 
 
-@pytest.mark.parametrize("names", [("wait_forever",), ("wait_forever", "lookup")], ids=["one", "two"])
+@pytest.mark.parametrize(
+    "names",
+    [("wait_forever",), ("wait_forever", "lookup"), ("ask_person",), ("ask_person", "lookup"), ("pay",)],
+    ids=["one", "two", "asks", "asks beside another", "waits for approval"],
+)
 @DOORS
 def test_a_client_that_leaves_while_tools_run_leaves_no_cycles(path: str, names: tuple[str, ...]) -> None:
     line = calls(*[Call(name, {"q": "a"} if name == "lookup" else {}, f"c{at}") for at, name in enumerate(names)])

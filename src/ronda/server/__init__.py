@@ -17,6 +17,9 @@ def __getattr__(name: str) -> Any:
     """Found when it is asked for: whoever wants one module of this folder need not load them all."""
     if name != "create_app":
         raise AttributeError(f"module 'ronda.server' has no attribute {name!r}")
+    from ronda._extras import check_extra
+
+    check_extra("server", "create_app()")
     from ronda.server.mounted_app import create_app
 
     return create_app

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import sys
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -21,51 +22,62 @@ from ronda.core.guardrails import AnyGuardrails, read_guardrails
 from ronda.core.limits import Limits
 from ronda.core.plan import Plan
 from ronda.core.run import Run
-from ronda.drive import Provider, Tool, capabilities_of
+from ronda.drive import ModelState, Provider, Tool, capabilities_of
 from ronda.drive.contracts import takes_any
+from ronda.drive.offload import load
 from ronda.errors import RondaError
 from ronda.files.blobs import Blobs, FolderBlobs, MemoryBlobs
 from ronda.files.file_store import FileLimits, FileStore
 from ronda.files.skill_store import SkillStore
 from ronda.host.log import Logs
+from ronda.host.supervisor import Sleep, Supervisor
 from ronda.journal import Journal, JournalConflict
 from ronda.providers import open_provider
 from ronda.providers.shared_call import SharedCall
 from ronda.server.api.files import keep_files_tidy
+from ronda.server.api.readiness import Disk
 from ronda.server.config import ServerConfig
 from ronda.server.detached.background import Background
+from ronda.server.detached.groups import open_group
 from ronda.server.detached.peers import Peers
-from ronda.server.detached.recovery import expire_later, recover_runs
+from ronda.server.detached.recovery import Recovery
 from ronda.server.doors.mistral.agents import StoredAgents
 from ronda.server.doors.responses.create import Responses
-from ronda.server.http.auth import Auth, KeyAuth, Unauthorized
+from ronda.server.features.contract import Feature, Refused, Services
+from ronda.server.features.running import Features, add_tables, with_headers
+from ronda.server.features.table import wanted
+from ronda.server.http.auth import Auth, Caller, CallerAuth, KeyAuth, Unauthorized
 from ronda.server.http.body_memory import BodyMemory
 from ronda.server.http.browser_guard import BrowserGuard, refusal, refused_socket, refused_upgrade
 from ronda.server.http.failure import BROKE_DOWN, STOPPING, ErrorWriter, error_answer, failure_of
-from ronda.server.http.incoming import NO_PLACES, Header, Incoming, Json
-from ronda.server.http.routing import WEBSOCKET, Routes
+from ronda.server.http.incoming import NO_PLACES, Header, Headers, Incoming, Json
+from ronda.server.http.routing import WEBSOCKET, Route, Routes, unmatched
 from ronda.server.resources.container_host import ContainerHost
 from ronda.server.resources.dispatch import Dispatch
+from ronda.server.resources.marks import RunMarks
 from ronda.server.resources.models import Models, Target
+from ronda.server.resources.session_folders import SessionFolders
 from ronda.server.resources.toolbox import Toolbox
 from ronda.server.resources.tools_file import load_tools
 from ronda.server.routes import ROUTES
-from ronda.server.runs import Runs
+from ronda.server.services.admission import find_named
+from ronda.server.services.runs import Runs
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 from ronda.store.memory import MemoryCatalog
+from ronda.store.reserve import Reserve, is_full
 from ronda.store.sessions import Bounds
-from ronda.wire.capabilities import Capability, Need
+from ronda.wire.capabilities import Capability
+from ronda.wire.door_request import DoorRequest
 from ronda.wire.failures import Failure
 
 if TYPE_CHECKING:
     from ronda.prompty.registry import AgentNames
     from ronda.server.detached.replicas import Replicas
-    from ronda.server.doors.app_stream.state import AppStream
+    from ronda.server.exchange.answer import MakeWriter
     from ronda.server.exchange.opening import Setup
-    from ronda.server.resources.code_tools import CodeTools
-    from ronda.server.resources.named_servers import NamedServers
-    from ronda.server.resources.web_search import WebSearch
+    from ronda.server.features.code.code_tools import CodeTools
+    from ronda.store.reach import Reach
     from ronda.tools.files.documents import Documents
     from ronda.tools.files.long_result import LongResultFiles
     from ronda.tools.mcp.config import McpServer
@@ -77,6 +89,9 @@ log = logging.getLogger("ronda.server")
 # Until a server that ends waits no longer for its database: since its runs were to have ended, and since it closes.
 STORE_SECONDS: Final = 1.6
 CLOSE_SECONDS: Final = 1.0
+
+RUNS_CODE: Final = ("code_execution", "shell")  # types of tools that work in their session's folder
+SIGNED_IN_BY: Final = "feature:"  # before the name of a feature, in the place of a key's id
 
 _NEEDS_KEY: Final[tuple[Header, ...]] = ((b"www-authenticate", b"Bearer"),)
 
@@ -102,15 +117,20 @@ class Server:
         open_code: Callable[[FileStore], CodeTools] | None = None,  # what runs code, if anything does
         mcp: Sequence[McpServer] = (),
         data_folder: Path | None = None,  # for what is kept in files of its own; None forgets it with this object
+        features: Sequence[type[Feature]] | None = None,  # None: those that the settings ask for
+        sleep: Sleep = asyncio.sleep,  # before a task beside requests, or a run, is tried again
     ) -> None:
         self.config = config
+        self.supervisor = Supervisor(sleep)
         self.data_folder = data_folder
+        self.reserve = None if data_folder is None else Reserve(data_folder)
         self.body_memory = BodyMemory(config.max_body_memory)
-        # What requests get that are usual, by whether they are streamed; kept where nothing else has a say in it.
-        self.usual_setups: dict[bool, Setup] = {}
+        # What requests get that are usual, by whether they are streamed and what their caller's key may do; kept where nothing
+        # else has a say in it.
+        self.usual_setups: dict[tuple[bool, frozenset[str] | None], Setup] = {}
         self._limits: dict[tuple[int, bool], Limits] = {}  # by the rounds that are allowed, and whether runs are stored
         self.catalog: Catalog = catalog or MemoryCatalog()
-        self._open_files(blobs, open_code)
+        self._open_files(blobs)
         self.auth: Auth = auth or KeyAuth(self.catalog.keys)
         loaded = load_tools(config.tools)
         self._open_runs(
@@ -118,43 +138,46 @@ class Server:
             loaded.guardrails if guardrails is None else guardrails,
             loaded.compaction if compaction is None else compaction,
         )
-        self._upkeep: list[asyncio.Task[None]] = []
-        self.tasks: set[asyncio.Task[None]] = set()  # so that nobody else need know them
         self.background = Background(self)
+        self.disk = Disk(self)
         self.peers: Peers | Replicas | None = None  # others who share the data folder, or the database …
         self.replicas: Replicas | None = None  # … the latter
+        self.reach: Reach | None = None  # of that database
         self.responses = Responses(self.catalog)
         self._open_models(provider)
         self.agent_files: AgentFiles | None = None
         callbacks = {**(tool_callbacks or {}), **loaded.callbacks}
         dispatch = Dispatch.of(config)
-        self._open_mcp(mcp, {*[tool.spec.name for tool in (*tools, *loaded.tools, *dispatch.own)], *callbacks})
+        names = {*[tool.spec.name for tool in (*tools, *loaded.tools, *dispatch.own)], *callbacks}
+        given = {"mcp": mcp, "search_callback": search_callback, "open_code": open_code}
+        self._open_features(wanted(config, given) if features is None else features, frozenset(names), given)
         self.toolbox = Toolbox(
             [*tools, *loaded.tools],
             callbacks,
             dispatch,
-            {**({} if self.code is None else self.code.capabilities), **(capabilities or {})},
-            _web_search(config, search_callback),
-            self.mcp,
+            {**self.features.capabilities(), **(capabilities or {})},
+            self.features,
             config.max_offered_tools,
         )
+        if self.mcp is not None:
+            self.toolbox.servers_here = self.mcp.here
         if config.agents is not None:
             from ronda.server.resources.agent_files import AgentFiles  # and with it all of Prompty
 
-            self.agent_files = AgentFiles(config.agents, self.toolbox, config.agent_tools)
+            self.agent_files = AgentFiles(config.agents, self.toolbox, config.agent_tools, config.transport)
             self.models.add(self.agent_files)
         if config.agents is not None or config.agent_tools:
+            import ronda.server.exchange.agent_tools  # noqa: F401 (at the start: it is slow to import)
+
             self.toolbox.agents_for = self._agents_for
 
-    def _open_files(self, blobs: Blobs | None, open_code: Callable[[FileStore], CodeTools] | None) -> None:
+    def _open_files(self, blobs: Blobs | None) -> None:
         config = self.config
         self.files = FileStore(self.catalog.files, blobs or MemoryBlobs(), FileLimits(config.max_upload))
         self._skill_files = self.files
         if config.skills_dir is not None:
             self._skill_files = FileStore(self.catalog.files, FolderBlobs(config.skills_dir), self.files.limits)
         self.skills = SkillStore(self.catalog.skills, self._skill_files)
-        self.code = None if open_code is None else open_code(self.files)
-        self.containers = ContainerHost(self.catalog.containers, self.files, self.code)
 
     def _open_runs(self, journal: Journal, guardrails: AnyGuardrails | None, compaction: AnyCompaction | None) -> None:
         config = self.config
@@ -165,56 +188,94 @@ class Server:
             read_guardrails(guardrails),
             read_summarizer(compaction),
             sessions=self.catalog.sessions,
-            bounds=Bounds(config.session_max_days * 86400, config.session_max_count, config.session_max_bytes),
+            bounds=Bounds(
+                config.session_max_days * 86400,
+                config.session_max_count,
+                config.session_max_bytes,
+                config.session_max_count_per_owner,
+                config.session_max_bytes_per_owner,
+            ),
             max_queue=config.max_session_queue,
             queue=self.catalog.queue,
             logs=Logs(config.keep_previews, config.keep_previews_bytes),
+            sleep=self.supervisor.sleep,
         )
         self.runs.files = self.files
         self.runs.approved_tools = self.catalog.approved_tools
+        self.run_marks = self.runs.marks = RunMarks(self.catalog, self.files, self.clock)
         self.runs.long_results = lambda: self.long_results
-        self.runs.left_waiting = partial(expire_later, self)
+        self.recovery = Recovery(self)
+        self.runs.left_waiting = self.recovery.expire_later
+        self.runs.host.left_child = self.recovery.recover_soon
 
     def _open_models(self, provider: Provider | None) -> None:
         config = self.config
-        self.missing_key: str | None = None  # the variable that the model's would be in
+        missing: str | None = None
         if provider is None:
-            where = where_is(config.model, config.base_url, None, config.timeouts, config.api_version, config.vision)
+            where = where_is(
+                config.model,
+                config.base_url,
+                timeouts=config.timeouts,
+                version=config.api_version,
+                vision=config.vision,
+                transport=config.transport,
+            )
             where = msgspec.structs.replace(where, slots=config.slots, context=config.context)
             provider = open_provider(config.model, where)
-            self.missing_key = missing_key(config.model, where)
+            missing = missing_key(config.model, where)
         self.models = Models(config.model, provider, config.aliases)
+        self.models.missing_key = missing
+        self.runs.host.model = ModelState(provider)
         self.stored_agents = StoredAgents(self.catalog.agents, self.models)
         self.models.add(self.stored_agents)
 
-    def _open_mcp(self, mcp: Sequence[McpServer], names: set[str]) -> None:
-        """`names` are those of the tools that the server has beside."""
-        config = self.config
-        self.mcp: ServersPerLoop | None = None
-        if mcp:
-            from ronda.tools.mcp.servers import ServersPerLoop  # for those alone who have such servers
+    @property
+    def mcp(self) -> ServersPerLoop | None:
+        """The operator's MCP servers, if there are any."""
+        servers = sys.modules.get("ronda.tools.mcp.servers")  # imported by whoever has some
+        found: ServersPerLoop | None = None if servers is None else self.features.provided(servers.ServersPerLoop)
+        return found
 
-            self.mcp = ServersPerLoop(mcp, names)
-        # For requests that name a server: one at an address that is allowed, or one of these.
-        self.named_servers: NamedServers | None = None
-        if config.mcp_allow_url or mcp:
-            from ronda.server.resources.named_servers import NamedServers
-            from ronda.tools.mcp.servers import check_package
+    def _open_features(
+        self, classes: Sequence[type[Feature]], tool_names: frozenset[str], given: Mapping[str, Any]
+    ) -> None:
+        add_tables(classes, self.catalog)
+        services = Services(
+            answer=self._answer,
+            open_group=partial(open_group, self),
+            broke_down=self.recovery.broke_down,
+            catalog=self.catalog,
+            files=self.files,
+            runs=self.runs,
+            models=self.models,
+            supervisor=self.supervisor,
+            clock=self.clock,
+            figures=lambda: self.features.figures(),
+            data_folder=self.data_folder,
+            tool_names=tool_names,
+            given=given,
+        )
+        self.features = Features(classes, self.config, services)
+        self.runs.host.extensions = self.features.extensions
+        self.code: SessionFolders | None = self.features.provided(SessionFolders)
+        self.containers = ContainerHost(self.catalog.containers, self.files, self.code)
+        for feature in self.features.all:
+            for source in feature.targets():
+                self.models.add(source)
 
-            check_package()
-            self.named_servers = NamedServers(config.mcp_allow_url, config.fetch_allow, self.mcp)
+    async def _answer(
+        self, request: Incoming, asked: DoorRequest, make_writer: MakeWriter, write_error: ErrorWriter
+    ) -> ASGIApp:
+        from ronda.server.exchange.answer import Exchange
+        from ronda.server.exchange.opening import Job
+
+        target = await self.models.find(asked.model, request.owner)
+        return await Exchange(self, request, Job(asked, target), make_writer, write_error).answer()
 
     def _agents_for(self, owner: str) -> AgentNames:
         from ronda.server.exchange.agent_tools import NamedAgents  # for those alone who have such agents
 
         return NamedAgents(self, owner)
-
-    @cached_property
-    def app_stream(self) -> AppStream:
-        """What /generate-code has, from the first time that somebody asks for it."""
-        from ronda.server.doors.app_stream.state import AppStream
-
-        return AppStream(self)
 
     def clock(self) -> float:
         """The time by which leases of the queue end: that of all who share it."""
@@ -234,50 +295,48 @@ class Server:
 
         return Documents(self.config.sandbox, self.config.code_exec_python or sys.executable, os.environ)
 
-    def other_needs(self, needs: Sequence[Need]) -> Sequence[Need]:
-        """Those that are no MCP servers which a request may name here."""
-        return needs if self.named_servers is None or not needs else self.named_servers.others(needs)
-
     def open(self) -> None:
         """Begin with what takes time: requests wait for it, the start of the server does not. Runs that nobody drives go on, and
         what is kept is tidied up, until it is closed."""
-        upkeep = [recover_runs(self), keep_files_tidy(self.files.sweep), keep_files_tidy(self.containers.sweep)]
+        keep = self.supervisor.keep
+        keep("the recovery of runs", self.recovery.recover_all)
+        keep("the tidying of files", partial(keep_files_tidy, self.files.sweep))
+        if self.reserve is not None:
+            keep("the reserve of room", self.reserve.keep)
+        keep("the tidying of containers", partial(keep_files_tidy, self.containers.sweep))
         if self._skill_files is not self.files:
-            upkeep.append(keep_files_tidy(self._skill_files.sweep))
-        if self.code is not None:
-            upkeep.append(self.code.keep_tidy())
-        self._upkeep = [asyncio.create_task(one) for one in upkeep]
-        if self.mcp is not None:
-            self.mcp.here().open()
+            keep("the tidying of skills", partial(keep_files_tidy, self._skill_files.sweep))
+        self.features.begin()
         if self.replicas is not None:
             self.replicas.open()
+        self.features.keep_chores(self.supervisor, self.catalog.claims)
+
+    async def start(self) -> None:
+        """What must be done before the first request. Raises what keeps the server from starting."""
+        await self.features.start()
 
     async def stop(self, seconds: float) -> None:
         """End what is under way, within `seconds` for those that somebody waits for, and let them be told."""
         if self.replicas is not None:
             self.replicas.end_within(seconds + STORE_SECONDS)
+        draining = asyncio.ensure_future(self.features.drain(seconds))
         await self.runs.stop(seconds)
-        if "app_stream" in self.__dict__:
-            await self.app_stream.last_words()
+        await self.features.runs_ended()
+        await draining
 
     async def close(self) -> None:
-        for task in self._upkeep:
-            task.cancel()
+        self.recovery.close()
         if self.replicas is not None:
             self.replicas.close()
             self.replicas.end_within(CLOSE_SECONDS)
+        await self.supervisor.close()
         await self.runs.stop()
         problems = [await _problem_of(self.background.close()), await _problem_of(self.runs.close())]
-        if self.code is not None:
-            await self.code.close()
-        if self.mcp is not None:
-            await self.mcp.here().close()
+        await self.features.stop()
         if (
             shared := sys.modules.get("ronda.tools.mcp.shared_connections")
         ) is not None:  # servers that agents' files name
             await shared.close_shared()
-        if "app_stream" in self.__dict__:
-            await self.app_stream.close()
         if (door := sys.modules.get("ronda.server.doors.mcp.door")) is not None:  # somebody has called it
             await door.close_door(self)
         problems.append(await _problem_of(self.catalog.close()))
@@ -289,8 +348,10 @@ class Server:
     def is_steady(self) -> bool:
         """Whether a request of the usual kind always gets the same: no tools that come and go, none of somebody's own, and no
         model that may say no."""
-        if self.mcp is not None or self.code is not None or self.config.agent_tools or not self.toolbox.is_steady:
+        if self.config.agent_tools or not self.features.is_steady:
             return False
+        if self.code is not None and any(spec.tool_type in RUNS_CODE for spec in self.toolbox.fixed_specs):
+            return False  # each run has them in its session's folder
         return capabilities_of(self.models.default.provider).check is takes_any
 
     def providers_for(self, target: Target, plan: Plan, n: int) -> Sequence[Provider]:
@@ -315,9 +376,41 @@ class Server:
             )
         return known if tool_calls is None else msgspec.structs.replace(known, tool_calls=tool_calls)
 
+    async def sign_in(self, request: Incoming) -> None:
+        """Find out whose a new request is. Raises Unauthorized, or DatabaseAway."""
+        if self.reach is None:
+            await self._sign_in(request)
+        else:
+            self.reach.check()
+            await self.reach.wait_for(self._sign_in(request))
+
+    async def _sign_in(self, request: Incoming) -> None:
+        if not self.features.signing_in or not await self.features.sign_in(request):
+            request.owner = await self.auth.owner(request.headers)
+
+    async def owner_of_letter(self, caller: Caller) -> str:
+        """Whose a request is that another process let in. What the caller may do is looked up anew. Raises Unauthorized."""
+        if caller.key.startswith(SIGNED_IN_BY):
+            if self.features.find(caller.key.removeprefix(SIGNED_IN_BY)) is None:
+                raise Unauthorized("what let this request in is not there any more")
+        elif isinstance(self.auth, CallerAuth):
+            await self.auth.check(caller)
+        return caller.owner
+
+    async def caller_of(self, incoming: Incoming) -> Caller:
+        """How this process names to another who asks."""
+        if incoming.signed_in_by:
+            return Caller(incoming.owner, SIGNED_IN_BY + incoming.signed_in_by)
+        return await self.auth.caller(incoming.headers) if isinstance(self.auth, CallerAuth) else Caller(incoming.owner)
+
     async def elsewhere(self, incoming: Incoming, prefix: str) -> ASGIApp | None:
-        """Whoever answers a request about a run that another process drives; None if there is none."""
+        """Whoever answers a request about a run that another process drives; None if there is none. An address may have the name
+        that the run's owner has given it: from here on it has the run's id."""
         run = prefix + incoming.places["id"].removeprefix("resp_").partition("-")[0]
+        if (named := await find_named(self.runs, incoming.owner, run)) is not None:
+            name, id = run.removeprefix(prefix), named.removeprefix(prefix)
+            incoming.places = {**incoming.places, "id": incoming.places["id"].replace(name, id, 1)}
+            run = named
         if self.peers is None or run in self.runs.live:
             return None
         return await self.peers.answer(incoming, run, self.config.max_body)
@@ -342,15 +435,7 @@ async def _problem_of(closing: Awaitable[None]) -> StoreError | None:
     return None
 
 
-def _web_search(config: ServerConfig, callback: SearchCallback | None) -> WebSearch | None:
-    if not (config.enable_search or config.agent or config.search or config.search_embedding_model or callback):
-        return None  # without the time to import it
-    from ronda.server.resources.web_search import open_web_search
-
-    return open_web_search(config, callback)
-
-
-def create_app(server: Server) -> ASGIApp:
+def create_app(server: Server) -> App:
     return App(server)
 
 
@@ -359,45 +444,83 @@ class App:
 
     def __init__(self, server: Server, routes: Routes = ROUTES) -> None:
         self._server = server
-        self._routes = routes
+        self.routes = server.features.routes(routes)
         config, let_in = server.config, partial(self, is_let_in=True)
-        self._guard = BrowserGuard(let_in, _refused_page, config.host, config.allow_origins, config.allow_hosts)
+        self._guard = BrowserGuard(let_in, self._refused_page, config.host, config.allow_origins, config.allow_hosts)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, is_let_in: bool = False) -> None:
+    async def __call__(
+        self, scope: Scope, receive: Receive, send: Send, is_let_in: bool = False, caller: Caller | None = None
+    ) -> None:
+        """`is_let_in`: the browser guard has looked at it. `caller` is of a letter from another process; nothing that comes over
+        HTTP can set it."""
         kind = scope["type"]
         if kind == "lifespan":
             await self._live(receive, send)
             return
         server = self._server
         request = Incoming(scope, receive, NO_PLACES, "", server.body_memory)
-        if not is_let_in and (other := self._guard.instead(scope, request.headers)) is not None:
+        if not is_let_in and caller is None and (other := self._guard.instead(scope, request.headers)) is not None:
             await other(scope, receive, send)
             return
-        found = self._routes.find(scope["method"] if kind == "http" else WEBSOCKET, scope["path"])
+        watches = server.features.watches
+        began = time.monotonic() if watches else 0.0
+        method = scope["method"] if kind == "http" else WEBSOCKET
+        found = self.routes.find(method, scope["path"])
         if not isinstance(found, tuple):
-            answer: ASGIApp = self._nothing_there(scope, found)
+            await load(*self.routes.dialect_of(scope["path"]).loads)
+            answer: ASGIApp = self._nothing_there(scope, found, request.headers)
+            if watches:
+                route = unmatched(method, self.routes.dialect_of(scope["path"]))
+                server.features.report_request(request, route)
+                answer = server.features.report_answer(request, route, answer, began)
         else:
             route, request.places = found
+            request.route = route
+            if watches:
+                request.is_letter = caller is not None
+                server.features.report_request(request, route)
+            if route.loads or route.dialect.loads:
+                await load(*route.dialect.loads, *route.loads)
+            headers: Sequence[Header] = ()
             try:
-                if route.scope != "public":
-                    request.owner = await server.auth.owner(request.headers)
+                if caller is not None:
+                    request.owner, request.is_letter = await server.owner_of_letter(caller), True
+                else:
+                    if route.scope != "public":
+                        await server.sign_in(request)
+                    if server.features.admitting:
+                        headers = await server.features.admit(request, route)
                 if route.capability is not None:
                     server.toolbox.check_capability(route.capability)
-                elsewhere = None if route.of_run is None else await server.elsewhere(request, route.of_run)
-                answer = await route.handler(server, request) if elsewhere is None else elsewhere
+                if server.reach is not None and route.needs_store:
+                    answer = await self._answer_within(server.reach, route, request)
+                else:
+                    elsewhere = None if route.of_run is None else await server.elsewhere(request, route.of_run)
+                    if elsewhere is not None:
+                        answer = elsewhere
+                    elif route.method == "DELETE":
+                        answer = await self._delete(route, request)
+                    else:
+                        answer = await route.handler(server, request)
             except Unauthorized as error:
-                answer = error_answer(failure_of(error), route.dialect.error, _NEEDS_KEY)
+                answer = error_answer(failure_of(error), route.dialect.error_for(request.headers), _NEEDS_KEY)
+            except Refused as error:
+                answer = error_answer(failure_of(error), route.dialect.error_for(request.headers), error.headers)
             except RondaError as error:
-                answer = error_answer(failure_of(error), route.dialect.error)
+                answer = error_answer(failure_of(error), route.dialect.error_for(request.headers))
             except asyncio.CancelledError:
                 if not self._server.runs.stopping:
                     raise
-                answer = error_answer(STOPPING, route.dialect.error)
+                answer = error_answer(STOPPING, route.dialect.error_for(request.headers))
             except Exception as error:  # ours: told as such, with the rest in the log
                 log.error("%s broke down", scope["path"], exc_info=error)
-                answer = error_answer(BROKE_DOWN, route.dialect.error)
+                answer = error_answer(BROKE_DOWN, route.dialect.error_for(request.headers))
+            if headers:
+                answer = with_headers(answer, headers)
             if kind == "websocket" and isinstance(answer, Json):
                 answer = refused_upgrade(answer)
+            if watches:
+                answer = server.features.report_answer(request, route, answer, began)
         if isinstance(answer, Json) and answer.send_at_once(send):
             return
         try:
@@ -406,27 +529,51 @@ class App:
             if not self._server.runs.stopping:  # else it is one who does not read, and has had time enough to
                 raise
 
-    def _nothing_there(self, scope: Scope, failure: Failure) -> ASGIApp:
+    async def _delete(self, route: Route, request: Incoming) -> ASGIApp:
+        """On a disk that is full there is room for it, too: what the server holds in reserve is given up for it."""
+        server = self._server
+        try:
+            return await route.handler(server, request)
+        except StoreError as error:
+            reserve = server.reserve
+            if reserve is None or not is_full(error) or not await asyncio.to_thread(reserve.give_up):
+                raise
+            log.error("the disk is full; what is held in reserve is given up, so that something can be deleted")
+            return await route.handler(server, request)
+
+    async def _answer_within(self, reach: Reach, route: Route, request: Incoming) -> ASGIApp:
+        """The answer of a server whose database may be away. A request that only reads is given up then; of one that changes
+        something nobody would know what became of it."""
+        reach.check()
+        reads = route.method == "GET"
+        if route.of_run is not None:
+            finding = self._server.elsewhere(request, route.of_run)
+            if (elsewhere := await (reach.wait_for(finding) if reads else finding)) is not None:
+                return elsewhere
+        answering = route.handler(self._server, request)
+        return await (reach.wait_for(answering) if reads else answering)
+
+    def _nothing_there(self, scope: Scope, failure: Failure, sent: Headers) -> ASGIApp:
         path: str = scope["path"]
         if scope["type"] == "websocket":
             return refused_socket
-        allowed = self._routes.allowed(path)
+        allowed = self.routes.allowed(path)
         headers = ((b"allow", ", ".join(allowed).encode()),) if failure.status == 405 else ()
-        return error_answer(failure, self._routes.dialect_of(path).error, headers)
+        return error_answer(failure, self.routes.dialect_of(path).error_for(sent), headers)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         self._server.open()
+        await self._server.start()
         self._server.background.start()
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self._server.close()
         await send({"type": "lifespan.shutdown.complete"})
 
+    def error_writer(self, path: str) -> ErrorWriter:
+        return self.routes.dialect_of(path).error
 
-def error_writer(path: str) -> ErrorWriter:
-    return ROUTES.dialect_of(path).error
-
-
-async def _refused_page(scope: Scope, receive: Receive, send: Send) -> None:
-    await error_answer(refusal(scope), error_writer(scope["path"]))(scope, receive, send)
+    async def _refused_page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await load(*self.routes.dialect_of(scope["path"]).loads)
+        await error_answer(refusal(scope), self.error_writer(scope["path"]))(scope, receive, send)

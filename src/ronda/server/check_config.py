@@ -3,100 +3,68 @@
 from __future__ import annotations
 
 import math
+import os
 import re
-from typing import Final
 
 from ronda.core.limits import LEAST_RESULT_CHARS
 from ronda.core.permissions import check_rules
 from ronda.errors import BadConfig
-from ronda.providers import split_spec
 from ronda.providers.http.address import Address, without_secrets
 from ronda.schema.validate import check_schema
-from ronda.server.config import MAX_VARIANTS, ServerConfig
-
-MOST_SHUTDOWN_SECONDS = 3600
-MOST_POOL = 64
-_DEFAULTS = ServerConfig()
+from ronda.server.config import ServerConfig
+from ronda.server.features.table import settings_of, wanted
+from ronda.server.setting import check_bounds, rows_of
 
 
 def check_config(config: ServerConfig) -> None:
     _check_numbers(config)
     _check_addresses(config)
+    _check_offer(config)
     if config.queue != "table" and config.database is None:
         raise BadConfig(
             f"--queue {config.queue} keeps its runs in PostgreSQL: say where with --database, or leave --queue out"
         )
-    for model in config.app.named:
-        split_spec(model.model)
-    if config.app.variants is not None and not 1 <= config.app.variants <= MAX_VARIANTS:
-        raise BadConfig(f"[app] variants is {config.app.variants}; it can be 1 to {MAX_VARIANTS}")
-    if config.images or config.page:
-        from ronda.tools.page import open_page_services  # most servers have neither
-
-        open_page_services(None, images=config.images, page=config.page, fetch_allow=config.fetch_allow)
+    if config.transport is not None:
+        config.transport.routes(os.environ)
+    _ = config.fetch_routes  # raises for a proxy that cannot be
     check_rules(config.permission)
     _check_dispatch(config)
-    _check_code(config)
     _check_local_sizes(config)
+    if classes := wanted(config):
+        from ronda.server.features.running import check_features
 
-
-# Settings and the least that each can be; None is none.
-_LEAST: Final = {
-    "max_tool_rounds": 0,
-    "max_tool_rounds_ceiling": 0,
-    "max_detached": 0,
-    "max_grace": 0,
-    "keep_previews": 0,
-    "keep_previews_bytes": 0,
-    "max_offered_tools": 1,
-    "max_upload": 1,
-    "background_runs": 1,
-    "background_per_owner": 1,
-    "background_per_session": 1,
-    "background_queue": 1,
-    "max_identical_calls": 1,
-    "max_answer_bytes": 1,
-}
-_TIMES: Final = (
-    "approval_timeout",
-    "approval_days",
-    "tool_dispatch_timeout",
-    "code_exec_timeout",
-    "shell_timeout",
-    "max_run_seconds",
-    "header_seconds",
-    "body_seconds",
-    "stall_seconds",
-)
+        check_features(classes, config)
 
 
 def _check_numbers(config: ServerConfig) -> None:
-    for name, least in _LEAST.items():
-        value = getattr(config, name)
-        if value is not None and not value >= least:
-            problem = f"it must be at least {least}" if least else "it cannot be negative"
-            raise BadConfig(f"--{name.replace('_', '-')} is {value}; {problem}")
-    for name in _TIMES:
-        value = getattr(config, name)
-        if value is not None and not (value > 0 and math.isfinite(value)):
-            unit = "days" if name == "approval_days" else "seconds"
-            raise BadConfig(f"--{name.replace('_', '-')} is {value:g}; it must be more than 0 {unit}")
-    if not 0.5 <= config.lease_seconds <= 600:
-        raise BadConfig(f"--lease-seconds is {config.lease_seconds:g}; it can be 0.5 to 600")
-    if not 0 <= config.shutdown_seconds <= MOST_SHUTDOWN_SECONDS:
-        raise BadConfig(
-            f"--shutdown-seconds is {config.shutdown_seconds:g}; it can be 0 to {MOST_SHUTDOWN_SECONDS}: whoever ends a "
-            "process does not wait for ever"
-        )
+    parts = (config, *[config.part(settings) for settings in settings_of(config.features)])
+    for part, row in [(one, row) for one in parts for row in rows_of(type(one))]:
+        value = getattr(part, row.name)
+        if isinstance(value, int | float):
+            check_bounds(row, value)
+        if row.setting.needs and value != row.default and not getattr(config, row.setting.needs):
+            name, needed = (text.replace("_", "-") for text in (row.name, row.setting.needs))
+            raise BadConfig(f"--{name} is of no use without --{needed} (or --agent)")
     if config.max_body_memory < config.max_body:
         raise BadConfig(
             f"--max-body-memory is {config.max_body_memory}; it must be at least {config.max_body}, which one body may have"
         )
-    if config.context_budget is not None and config.context_budget < 1:
-        raise BadConfig(f"--context-budget is {config.context_budget}; it counts characters, from 1 on")
     if config.max_result_chars and config.max_result_chars < LEAST_RESULT_CHARS:
         problem = f"it counts characters, from {LEAST_RESULT_CHARS} on; 0 shows a model all of a result"
         raise BadConfig(f"--max-result-chars is {config.max_result_chars}; {problem}")
+
+
+def _check_offer(config: ServerConfig) -> None:
+    switches = {
+        "code": ("--enable-code-execution", config.enable_code_execution),
+        "shell": ("--enable-shell", config.enable_shell),
+    }
+    for name in config.offer:
+        if name not in switches:  # a program's settings have not been through a decoder
+            raise BadConfig(f"--offer is {name!r}; it can be {' or '.join(switches)}")
+        flag, is_on = switches[name]
+        if not is_on:
+            raise BadConfig(f"--offer {name} is of no use without {flag} (or --agent)")
 
 
 def _check_addresses(config: ServerConfig) -> None:
@@ -115,21 +83,6 @@ def _check_addresses(config: ServerConfig) -> None:
     for host in config.allow_hosts:
         if host != "*" and not re.fullmatch(r"[\w.-]+", host):
             raise BadConfig(f"--allow-host is {host!r}; it must be a name like ronda.example, without a port, or '*'")
-
-
-def _check_code(config: ServerConfig) -> None:
-    """What says how code runs is for servers that run some."""
-    if not 0 <= config.code_exec_pool <= MOST_POOL:
-        raise BadConfig(f"--code-exec-pool is {config.code_exec_pool}; it can be 0 to {MOST_POOL}")
-    switches = {
-        "enable_code_execution": ("code_exec_python", "code_exec_timeout", "code_exec_workdir", "code_exec_pool"),
-        "enable_shell": ("shell_path", "shell_timeout", "shell_workdir", "skills_dir"),
-    }
-    for switch, names in switches.items():
-        for name in names:
-            if not getattr(config, switch) and getattr(config, name) != getattr(_DEFAULTS, name):
-                flag, needed = (text.replace("_", "-") for text in (name, switch))
-                raise BadConfig(f"--{flag} is of no use without --{needed} (or --agent)")
 
 
 def _check_dispatch(config: ServerConfig) -> None:
@@ -164,7 +117,7 @@ def _check_address(what: str, url: str, secret: str | None) -> None:
 def _check_local_sizes(config: ServerConfig) -> None:
     if config.slots is None and config.context is None:
         return
-    from ronda.providers.local.machine import LEAST_CONTEXT, MOST_CONTEXT, MOST_SLOTS
+    from ronda.providers import LEAST_CONTEXT, MOST_CONTEXT, MOST_SLOTS
 
     bounds = {"slots": (config.slots, 1, MOST_SLOTS), "context": (config.context, LEAST_CONTEXT, MOST_CONTEXT)}
     for name, (value, least, most) in bounds.items():

@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ronda.core.limits import ANSWER_BYTES, RESULT_CHARS, RETRY, SERVER_REPEATS, SERVER_ROUNDS, Retry, Timeouts
+from ronda.core.permissions import strictest
 from ronda.core.plan import Approval, PermissionRule
 from ronda.core.taint import EGRESS
 from ronda.sandbox.policy import Policy
+from ronda.server.setting import NO_SETTING, Setting
+
+if TYPE_CHECKING:
+    from ronda.providers.http.transport import Routes, Transport
 
 MAX_BODY = 50 * 1024 * 1024
+JOURNAL_BYTES = 2 << 30  # of a journal in a data folder
 MAX_BODY_MEMORY = 512 * 1024 * 1024
 MAX_VARIANTS = 8  # of one page, or of any other group of runs
+MAX_POOL = 64  # Pythons that wait for a session
+
+S = TypeVar("S", bound=Struct)
+
+_SHARE = "as many as are left for others"
+
+# The groups of --help and of the page, in their order.
+LISTENING, SETTINGS = "where it listens", "settings"
+_model = partial(Setting, "the model")
+_address = partial(Setting, LISTENING)
+_access = partial(Setting, "who may ask")
+_agents = partial(Setting, "agents and tools")
+_code = partial(Setting, "code in a sandbox")
+_web = partial(Setting, "the web")
+_approvals = partial(Setting, "approvals")
+_limits = partial(Setting, "limits of a run")
+_requests = partial(Setting, "limits of a request")
+_background = partial(Setting, "runs that outlive their request")
+_storage = partial(Setting, "what is kept, and where")
+_settings = partial(Setting, SETTINGS)
 
 
 class ToolAddress(Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,113 +84,700 @@ class AppConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of `ronda serve`: from flags, or from the same names in a TOML file."""
+    """Settings of `ronda serve`. Each field is written once: see `setting`."""
 
-    model: str = ""
-    base_url: str | None = None
-    api_version: str | None = None
-    vision: bool | None = None  # None: as far as the model's name tells
-    slots: int | None = None  # of a local model: requests at a time …
-    context: int | None = None  # … and tokens of all of them together
-    host: str = "127.0.0.1"
-    port: int = 1234
-    workers: int | Literal["auto"] = 1  # processes that share the port and the data folder; "auto": one for each core
-    insecure: bool = False  # whether it may listen beyond this machine although there are no API keys
-    allow_origins: tuple[str, ...] = ()  # of pages in a browser that may use the server; "*" is any
-    allow_hosts: tuple[
-        str, ...
-    ] = ()  # what the server is called beside localhost, where it listens there alone; "*" is any
-    aliases: tuple[str, ...] = ()  # other names of the model; "*" is any name that is not an agent's
-    tools: tuple[str, ...] = ()
-    agents: str | None = None  # a folder of .prompty files
-    # The name of one of them, or "default" for the model → names of those that it may call, beside what its file says.
-    agent_tools: dict[str, tuple[str, ...]] = {}
-    tool_dispatch_url: str | None = None
-    tool_dispatch_timeout: float = 30.0
-    agent: bool = False  # whatever an agent works with is there for requests that ask for it
-    enable_search: bool = False
-    search_mode: Literal["always", "on-request"] = "always"  # who is offered it: every request, or those that ask
-    search_embedding_model: str | None = None  # that ranks what is found
-    search: dict[str, Any] = {}  # what is searched with: `tools.search.settings`
-    fetch_allow: tuple[str, ...] = ()  # addresses beside public ones that models and requests may name
-    tool_dispatch_secret: str | None = None  # signs the calls that are sent to `tool_dispatch_url`
-    dispatch: Mapping[str, ToolAddress] = {}  # tools whose calls are sent to an address of their own, by their names
-    mcp_config: str | None = None  # a JSON file that names MCP servers
-    mcp: dict[str, Any] = {}  # more of them, by name
-    mcp_allow_url: tuple[str, ...] = ()  # addresses of MCP servers that a request may name
-    mcp_port: int | None = None  # a second port, on which there is /mcp alone
-    max_offered_tools: int = 64  # that a model is shown; of more it gets those that it looks for
-    max_tool_rounds: int | None = None
-    max_tool_rounds_ceiling: int = SERVER_ROUNDS
-    max_identical_calls: int = SERVER_REPEATS  # with the same result: then a run ends
-    tool_calls: Literal["all", "first"] = "all"
-    max_body: int = MAX_BODY
-    max_body_memory: int = MAX_BODY_MEMORY  # bytes of all bodies together that are being read
-    max_upload: int = 512 * 1024 * 1024  # bytes of a file that a client sends to be kept
-    header_seconds: float = 20.0  # until a request's head must be there
-    body_seconds: float = 60.0  # in which something of its body must come
-    stall_seconds: float = 60.0  # in which something of its answer must be taken
-    max_run_seconds: float | None = None
-    shutdown_seconds: float = 3.0  # for runs that somebody waits for, when the server is to end
-    max_detached: int = 100  # runs at a time that go on without their clients
-    max_grace: float = 3600.0  # seconds that a request may ask for
-    enable_code_execution: bool = False
-    code_exec_python: str | None = None  # None: the one that the server runs on
-    code_exec_timeout: float = 60.0
-    code_exec_workdir: str | None = None  # the folder of all sessions; None: one for each
-    code_exec_pool: int = 0  # Pythons that are started before there is a session for them
-    enable_shell: bool = False
-    shell_path: str = "/bin/sh"
-    shell_timeout: float = 600.0
-    skills_dir: str | None = None  # where the folders of skills are kept; None: with the files of clients
-    shell_workdir: str | None = None  # where the sessions' folders are; None: in the data folder
-    sandbox: Policy = Policy()  # of both
-    agent_permission: Approval = "auto"  # of every call of a tool that runs here …
-    permission: tuple[PermissionRule, ...] = ()  # … and of some of them; a request can only be stricter
-    keep_previews: float = 3600.0  # seconds for which a stream can be had again as it was …
-    keep_previews_bytes: int = 64 * 1024 * 1024  # … of so much of all runs together
-    background_runs: int = 16  # that are driven at a time …
-    background_per_owner: int = 16  # … of one owner …
-    background_per_session: int = 1  # … and of one session
-    background_queue: int = 1000  # that may wait
-    approval_timeout: float = 300.0  # seconds that a stream waits for somebody to decide about a call …
-    on_approval_timeout: Literal["pause", "deny"] = "pause"  # … and then: the run waits without it, or that is a no
-    approval_days: float = 7.0  # that the question stays open, with nobody waiting; then it counts as a no
-    context_budget: int | None = None  # characters of a conversation that a model is shown at the most
-    max_result_chars: int = RESULT_CHARS  # of a tool's result that a model is shown; of more it reads a file. 0: all
-    max_answer_bytes: int = ANSWER_BYTES  # of one answer of a model, as it arrives
-    data_dir: str | None = None  # ":memory:" keeps nothing
-    file_store: str | None = (
-        None  # where the bytes of files are: a folder, or s3://BUCKET/PREFIX; None: in the data folder
+    # ---- the model
+    model: Annotated[str, _model("-m, --model SPEC", "the model, as PROVIDER:NAME", default="local:smollm2")] = ""
+    base_url: Annotated[
+        str | None, _model("--base-url URL", "where the model's server is, such as http://127.0.0.1:8000/v1")
+    ] = None
+    api_version: Annotated[
+        str | None, _model("--api-version VERSION", "the version of the provider's API (Anthropic has several)")
+    ] = None
+    no_env_proxy: Annotated[
+        bool,
+        _model(
+            "--no-env-proxy",
+            "call models directly, whatever HTTPS_PROXY, HTTP_PROXY and ALL_PROXY say",
+            details="See [behind a proxy](models.md#behind-a-proxy).",
+        ),
+    ] = False
+    ca_file: Annotated[
+        str | None,
+        _model(
+            "--ca-file FILE.pem",
+            "certificates to trust beside the system's, such as those of a company's proxy",
+            reads="path",
+        ),
+    ] = None
+    vision: Annotated[
+        bool | None,
+        _model(
+            "--vision",
+            "whether the model can see images; one that cannot gets a note instead",
+            default="as far as its name tells",
+        ),
+    ] = None
+    tools: Annotated[
+        tuple[str, ...],
+        _model(
+            "--tools FILE.py",
+            "a Python file with functions made tools by @tool; may be repeated",
+            details="A name without `.py` names the tools of an [installed package](plugins.md#tools).",
+        ),
+    ] = ()
+    mcp_config: Annotated[
+        str | None,
+        _model(
+            "--mcp-config FILE.json",
+            "MCP servers whose tools the model gets",
+            default="the file that MCP_CONFIG_PATH names",
+            variable="MCP_CONFIG_PATH",
+            reads="path",
+        ),
+    ] = None
+
+    # ---- where it listens
+    host: Annotated[str, _address("--host HOST", "the address to listen on")] = "127.0.0.1"
+    port: Annotated[int, _address("-p, --port PORT", "the port to listen on")] = 1234
+    workers: Annotated[
+        int | Literal["auto"],
+        _address(
+            "--workers N",
+            "how many processes serve, with one port and one data folder; 'auto' is one for each core",
+            details="See [several processes](server.md#several-processes).",
+        ),
+    ] = 1
+
+    # ---- who may ask
+    insecure: Annotated[
+        bool,
+        _access(
+            "--insecure", "listen beyond this machine although there are no API keys ('ronda keys create' makes one)"
+        ),
+    ] = False
+    allow_hosts: Annotated[
+        tuple[str, ...],
+        _access(
+            "--allow-host NAME",
+            "another name of this server than localhost, such as a proxy has for it, or '*' for any; may be repeated",
+        ),
+    ] = ()
+    allow_origins: Annotated[
+        tuple[str, ...],
+        _access(
+            "--allow-origin ORIGIN",
+            "let pages from here use the server, such as http://localhost:3000, or '*' for any; may be repeated",
+        ),
+    ] = ()
+    no_ui: Annotated[bool, _access("--no-ui", "serve no web page at /ui")] = False
+    mcp_port: Annotated[
+        int | None, _access("--mcp-port N", "a second port, on which this server is an MCP server alone (at /mcp)")
+    ] = None
+
+    # ---- agents and tools
+    agents: Annotated[
+        str | None,
+        _agents(
+            "--agents DIR",
+            "a folder of .prompty files: each is a model name on every door, and an agent_id",
+            reads="path",
+        ),
+    ] = None
+    agent_tools: Annotated[
+        dict[str, tuple[str, ...]],
+        _agents(
+            "", "agents that an agent of the folder, or 'default' for the model, may call beside what its file says"
+        ),
+    ] = {}
+    aliases: Annotated[
+        tuple[str, ...],
+        _agents(
+            "--alias NAME",
+            "another name for the model, for clients that insist on theirs, or '*' for any; may be repeated",
+        ),
+    ] = ()
+    agent: Annotated[
+        bool,
+        _agents(
+            "--agent, --agentic",
+            "the same as --enable-search --enable-code-execution --enable-shell: web search, Python and a shell",
+        ),
+    ] = False
+    max_offered_tools: Annotated[
+        int,
+        _agents(
+            "--max-offered-tools N",
+            "of more tools than this a model is shown those that it finds with the tool find_tools",
+            least=1,
+        ),
+    ] = 64
+    tool_calls: Annotated[
+        Literal["all", "first"],
+        _agents("--tool-calls", "run all calls of a turn, or only the first, with a warning"),
+    ] = "all"
+    tool_dispatch_url: Annotated[
+        str | None,
+        _agents("--tool-dispatch-url URL", "POST calls of declared tools that nothing here runs to this address"),
+    ] = None
+    tool_dispatch_timeout: Annotated[
+        float, _agents("--tool-dispatch-timeout SECONDS", "how long it may take", unit="seconds", above=0)
+    ] = 30.0
+    tool_dispatch_secret: Annotated[
+        str | None, _agents("", "signs the calls that are sent to tool_dispatch_url", reads="secret")
+    ] = None
+    dispatch: Annotated[
+        Mapping[str, ToolAddress], _agents("", "tools whose calls are sent to an address of their own, by their names")
+    ] = {}
+    mcp: Annotated[dict[str, Any], _agents("", "MCP servers, by name, beside those of mcp_config")] = {}
+    mcp_allow_url: Annotated[
+        tuple[str, ...],
+        _agents(
+            "--mcp-allow-url URL",
+            "an address of MCP servers that requests may name, such as https://mcp.example.com or "
+            "https://*.example.com/mcp; may be repeated",
+        ),
+    ] = ()
+    app: Annotated[
+        AppConfig,
+        _agents(
+            "",
+            "of /generate-code: models, variants, public_url",
+            members={
+                "models": _agents(
+                    "--app-model MODEL",
+                    "a model that writes pages for /generate-code, instead of --model; give it again for others, which "
+                    "take turns",
+                )
+            },
+        ),
+    ] = AppConfig()
+    images: Annotated[dict[str, Any], _agents("", "the service that draws pictures for pages")] = {}
+    page: Annotated[dict[str, Any], _agents("", "what pages are shown with, for models that build pages")] = {}
+
+    # ---- code in a sandbox
+    enable_code_execution: Annotated[
+        bool, _code("--enable-code-execution", "lets requests ask for Python, which runs in a sandbox for each session")
+    ] = False
+    code_exec_python: Annotated[
+        str | None,
+        _code(
+            "--code-exec-python PATH",
+            "the Python inside",
+            default="the one that this server runs on",
+            needs="enable_code_execution",
+        ),
+    ] = None
+    code_exec_workdir: Annotated[
+        str | None,
+        _code(
+            "--code-exec-workdir DIR",
+            "the folder in which Python works, for all sessions",
+            default="one for each session",
+            needs="enable_code_execution",
+            reads="path",
+        ),
+    ] = None
+    code_exec_pool: Annotated[
+        int,
+        _code(
+            "--code-exec-pool N",
+            "Pythons that are kept ready for new sessions, so that a first call need not wait",
+            least=0,
+            most=MAX_POOL,
+            needs="enable_code_execution",
+        ),
+    ] = 0
+    code_exec_timeout: Annotated[
+        float,
+        _code(
+            "--code-exec-timeout N",
+            "seconds that a call of Python may take",
+            unit="seconds",
+            above=0,
+            needs="enable_code_execution",
+        ),
+    ] = 60.0
+    enable_shell: Annotated[
+        bool, _code("--enable-shell", "lets requests ask for a shell, which runs in a sandbox for each session")
+    ] = False
+    offer: Annotated[
+        tuple[Literal["code", "shell"], ...],
+        _code(
+            "--offer TOOL",
+            "offer Python (code) or the shell (shell) to every request, also to those that do not ask; may be repeated",
+            details="For clients that cannot ask. See [code for every request](sandbox.md#code-for-every-request).",
+            choices=("code", "shell"),
+        ),
+    ] = ()
+    shell_path: Annotated[str, _code("--shell-path PATH", "the shell inside", needs="enable_shell")] = "/bin/sh"
+    shell_workdir: Annotated[
+        str | None,
+        _code(
+            "--shell-workdir DIR",
+            "where the folders of the sessions are",
+            default="in the data folder",
+            needs="enable_shell",
+            reads="path",
+        ),
+    ] = None
+    skills_dir: Annotated[
+        str | None,
+        _code(
+            "--skills-dir DIR",
+            "where skills are kept",
+            default="with the files of clients",
+            needs="enable_shell",
+            reads="path",
+        ),
+    ] = None
+    shell_timeout: Annotated[
+        float,
+        _code(
+            "--shell-timeout N",
+            "seconds that a call of the shell may take",
+            unit="seconds",
+            above=0,
+            needs="enable_shell",
+        ),
+    ] = 600.0
+    sandbox: Annotated[
+        Policy,
+        _code(
+            "",
+            "what code in the sandbox may do: see [the sandbox](sandbox.md)",
+            members={
+                "mode": _code("--sandbox", "whether code is isolated; where it cannot be, auto and on refuse"),
+                "profile": _code("--sandbox-profile", "what code may read", choices=("restricted", "developer")),
+                "network": _code("--sandbox-network NETWORK", "none, loopback, allow:HOST,… or full", default="none"),
+                "max_memory_mb": _code("--sb-max-memory-mb N", "megabytes of memory that one session's code may use"),
+                "max_cpu_secs": _code(
+                    "--sb-max-cpu-secs N", "seconds of the processor that one session's code may use"
+                ),
+                "max_procs": _code("--sb-max-procs N", "processes that one session's code may have"),
+            },
+        ),
+    ] = Policy()
+
+    # ---- the web
+    enable_search: Annotated[bool, _web("--enable-search", "let models search the web and read its pages")] = False
+    search_mode: Annotated[
+        Literal["always", "on-request"],
+        _web("--search-mode", "offer the search to every request, or only to those that ask for it"),
+    ] = "always"
+    search_embedding_model: Annotated[
+        str | None,
+        _web(
+            "--search-embedding-model MODEL",
+            "rank what a search finds with the embeddings of this model",
+            default="by words, BM25",
+        ),
+    ] = None
+    search: Annotated[dict[str, Any], _web("", "what is searched with: see [search](search.md)")] = {}
+    fetch_allow: Annotated[
+        tuple[str, ...],
+        _web(
+            "--fetch-allow ADDRESS",
+            "a private address that models and requests may name: 10.1.0.0/16, wiki.example:8080; may be repeated",
+            details="See [what Ronda does not fetch](search.md#what-ronda-does-not-fetch).",
+        ),
+    ] = ()
+    fetch_proxy: Annotated[
+        str | None,
+        _web(
+            "--fetch-proxy PROXY",
+            "the proxy for addresses that models and requests name (pages, files, MCP servers); 'env' is that of HTTPS_PROXY",
+            default="none",
+            details="The proxy resolves the names, and Ronda cannot see which addresses they lead to: keeping models away from "
+            "private ones is then up to the proxy.",
+            reads="secret",
+        ),
+    ] = None
+
+    # ---- approvals
+    agent_permission: Annotated[
+        Approval,
+        _approvals(
+            "--agent-permission, --code-exec-permission",
+            "whether tools of the server run, wait until a person has approved each call, or are refused",
+        ),
+    ] = "auto"
+    permission: Annotated[
+        tuple[PermissionRule, ...],
+        _approvals("", "rules for some calls: see [which calls may run](server.md#which-calls-may-run)"),
+    ] = ()
+    approval_timeout: Annotated[
+        float,
+        _approvals(
+            "--approval-timeout N",
+            "seconds that a stream waits for a decision about a call; then it ends, and the run waits",
+            unit="seconds",
+            above=0,
+        ),
+    ] = 300.0
+    on_approval_timeout: Annotated[
+        Literal["pause", "deny"],
+        _approvals(
+            "--on-approval-timeout",
+            "what then becomes of the call: the run waits without its client, or the call is denied",
+        ),
+    ] = "pause"
+    approval_days: Annotated[
+        float,
+        _approvals(
+            "--approval-days N", "days that a run's question stays open; then the call is denied", unit="days", above=0
+        ),
+    ] = 7.0
+
+    # ---- limits of a run
+    max_tool_rounds: Annotated[
+        int | None,
+        _limits("--max-tool-rounds N", "rounds a request gets unless it says", default=str(SERVER_ROUNDS), least=0),
+    ] = None
+    max_tool_rounds_ceiling: Annotated[
+        int, _limits("--max-tool-rounds-ceiling N", "the most rounds a request may ask for", least=0)
+    ] = SERVER_ROUNDS
+    max_identical_calls: Annotated[
+        int,
+        _limits(
+            "--max-identical-calls N",
+            "end a run after so many calls with the same arguments and the same result",
+            details="The model is told from the third on.",
+            least=1,
+        ),
+    ] = SERVER_REPEATS
+    max_run_seconds: Annotated[
+        float | None, _limits("--max-run-seconds SECONDS", "the most time one run may take", unit="seconds", above=0)
+    ] = None
+    max_answer_bytes: Annotated[
+        int,
+        _limits(
+            "--max-answer-bytes N",
+            "the most that is taken of one answer of a model",
+            details="Counted as it arrives; a larger answer ends with an error.",
+            unit="bytes",
+            least=1,
+        ),
+    ] = ANSWER_BYTES
+    max_result_chars: Annotated[
+        int,
+        _limits(
+            "--max-result-chars N",
+            "characters of a tool's result that a model is shown; it reads the rest from a file; 0 shows all",
+            details="See [files for a model](server.md#files-for-a-model).",
+        ),
+    ] = RESULT_CHARS
+    context_budget: Annotated[
+        int | None,
+        _limits(
+            "--context-budget N",
+            "show a model at most so many characters of a conversation, and a summary of the rest",
+            details="See [guardrails and summaries](server.md#guardrails-and-summaries).",
+            least=1,
+            because="it counts characters",
+        ),
+    ] = None
+    slots: Annotated[
+        int | None, _limits("--slots N", "how many requests a local model answers at a time", default="8")
+    ] = None
+    context: Annotated[
+        int | None,
+        _limits(
+            "--context TOKENS",
+            "how many tokens a local model has room for, in all its requests together",
+            default="8192",
+        ),
+    ] = None
+    retry: Annotated[Retry, _limits("", "what is tried again at the model's server, and how often")] = RETRY
+    timeouts: Annotated[Timeouts, _limits("", "how long the model's server may take for what")] = Timeouts()
+
+    # ---- limits of a request
+    header_seconds: Annotated[
+        float,
+        _requests(
+            "--header-seconds N",
+            "the most time a request's head may take to come",
+            details="Then the answer is a 408.",
+            unit="seconds",
+            above=0,
+        ),
+    ] = 20.0
+    body_seconds: Annotated[
+        float,
+        _requests(
+            "--body-seconds N",
+            "the most time in which nothing of a body comes",
+            details="Then the answer is a 408.",
+            unit="seconds",
+            above=0,
+        ),
+    ] = 60.0
+    body_rate: Annotated[
+        int,
+        _requests(
+            "--body-rate N",
+            "bytes a second at which a body must come, on average, after its first --body-seconds",
+            details="A slower one is a 408, too. Time in which the server itself does not read does not count.",
+            least=0,
+        ),
+    ] = 500
+    max_body_seconds: Annotated[
+        float,
+        _requests(
+            "--max-body-seconds N",
+            "the most time that all of a body may take to come",
+            details="Likewise.",
+            unit="seconds",
+            above=0,
+        ),
+    ] = 3600.0
+    stall_seconds: Annotated[
+        float,
+        _requests(
+            "--stall-seconds N",
+            "a client that takes nothing of its answer for so long is treated as gone",
+            details="Until then its model is not read further than about 1 MB ahead of it.",
+            unit="seconds",
+            above=0,
+        ),
+    ] = 60.0
+    max_body: Annotated[int, _requests("", "bytes of one request's body", unit="bytes")] = MAX_BODY
+    max_body_memory: Annotated[
+        int,
+        _requests(
+            "--max-body-memory BYTES",
+            "the most bytes that the bodies of all requests being read may hold together; then 503",
+            details="In one process. Bodies up to 256 KiB do not count. The 503 has `Retry-After`; for a message of a "
+            "WebSocket the connection is closed with 1013.",
+            unit="bytes",
+        ),
+    ] = MAX_BODY_MEMORY
+    max_upload: Annotated[
+        int,
+        _requests(
+            "--max-upload BYTES",
+            "the most bytes of a file that a client may send to /v1/files",
+            unit="bytes",
+            least=1,
+        ),
+    ] = 512 * 1024 * 1024
+    shutdown_seconds: Annotated[
+        float,
+        _requests(
+            "--shutdown-seconds N",
+            "how long runs with a connected client may take to end when the server is to end",
+            details="Then they end `interrupted`. A run that outlives its connection is let go instead, and the next "
+            "`ronda serve` on the same data continues it: what its model had said so far is shown as incomplete, and the "
+            "model is asked again. Two seconds later, at the latest, the process has ended, whatever it waits for.",
+            unit="seconds",
+            least=0,
+            most=3600,
+            because="whoever ends a process does not wait for ever",
+        ),
+    ] = 3.0
+
+    # ---- runs that outlive their request
+    max_detached: Annotated[
+        int,
+        _background(
+            "--max-detached N", "the most runs at a time that go on without their clients (on_disconnect)", least=0
+        ),
+    ] = 200
+    max_detached_per_owner: Annotated[
+        int | None,
+        _background("--max-detached-per-owner N", "the same for the runs of one owner", default=_SHARE, least=1),
+    ] = None
+    max_grace: Annotated[
+        float,
+        _background(
+            "--max-grace N",
+            "the most seconds that a request may ask for with on_disconnect: grace:SECONDS",
+            unit="seconds",
+            least=0,
+        ),
+    ] = 3600.0
+    background_runs: Annotated[
+        int,
+        _background(
+            "--background-runs N", "the most runs with 'background' that are driven at a time; others wait", least=1
+        ),
+    ] = 32
+    background_per_owner: Annotated[
+        int | None,
+        _background("--background-per-owner N", "the same for the runs of one owner", default=_SHARE, least=1),
+    ] = None
+    background_per_session: Annotated[
+        int, _background("--background-per-session N", "the same for the runs of one session", least=1)
+    ] = 1
+    background_queue: Annotated[
+        int,
+        _background(
+            "--background-queue N",
+            "the most runs with 'background' that may wait; then clients are told to try again",
+            details="That is a 429.",
+            least=1,
+        ),
+    ] = 2000
+    background_queue_per_owner: Annotated[
+        int | None,
+        _background("--background-queue-per-owner N", "the same for the runs of one owner", default=_SHARE, least=1),
+    ] = None
+    keep_previews: Annotated[
+        float,
+        _background(
+            "--keep-previews SECONDS",
+            "how long a finished stream can be replayed chunk by chunk",
+            details="Of runs that end with their connection, the newest 32.",
+            unit="seconds",
+            least=0,
+        ),
+    ] = 3600.0
+    keep_previews_bytes: Annotated[
+        int,
+        _background("--keep-previews-bytes N", "of how much, of all runs together", unit="bytes", least=0),
+    ] = 64 * 1024 * 1024
+    max_session_queue: Annotated[int, _background("", "requests that may wait for one session")] = 32
+
+    # ---- what is kept, and where
+    data_dir: Annotated[
+        str | None,
+        _storage(
+            "--data-dir DIR",
+            "where runs are journaled; ':memory:' keeps nothing",
+            details="That is `~/.local/state/ronda`. Several servers may share a folder.",
+            default="your state folder",
+            reads="path",
+        ),
+    ] = None
+    database: Annotated[
+        str | None,
+        _storage(
+            "--database URL",
+            "a PostgreSQL database that servers share, as postgresql://user@host/name",
+            details="Needs `pip install 'ronda[postgres]'`; see [several machines](scaling.md). Runs are kept for 30 days, "
+            "however many there are; files' bytes stay in `data_dir` or `file_store`. Set the variable instead of the flag, "
+            "so that the password is not visible in `ps`.",
+            reads="secret",
+        ),
+    ] = None
+    database_patience: Annotated[
+        float,
+        _storage(
+            "--database-patience SECONDS",
+            "how long the database may be away until new requests get a 503",
+            details="Runs that are under way wait longer: see [who does what](scaling.md#who-does-what).",
+            unit="seconds",
+            above=0,
+        ),
+    ] = 2.0
+    lease_seconds: Annotated[
+        float,
+        _storage(
+            "--lease-seconds N",
+            "how long a process may be silent before others on the database take over its runs",
+            unit="seconds",
+            least=0.5,
+            most=600,
+        ),
+    ] = 5.0
+    queue: Annotated[
+        Literal["table", "dbos"],
+        _storage(
+            "--queue",
+            "with --database: what keeps runs that wait to be driven, a table of Ronda's or DBOS, whose tools show them",
+            details="See [the queue with DBOS](scaling.md#the-queue-with-dbos). Needs `pip install 'ronda[dbos]'`.",
+        ),
+    ] = "table"
+    file_store: Annotated[
+        str | None,
+        _storage(
+            "--file-store PLACE",
+            "where the bytes of files are kept: a folder, or s3://BUCKET/PREFIX",
+            details="See [files in a bucket](server.md#files-in-a-bucket).",
+            default="in the data folder",
+        ),
+    ] = None
+    journal_max_days: Annotated[float, _storage("", "days that runs are kept", unit="days")] = 30.0
+    journal_max_bytes: Annotated[
+        int | None,
+        _storage(
+            "",
+            "bytes of runs that are kept; the oldest of the owner who keeps the most go first",
+            default="2048 MiB in a data folder, no bound in PostgreSQL",
+            unit="bytes",
+            least=1,
+        ),
+    ] = None
+    journal_max_bytes_per_owner: Annotated[
+        int | None, _storage("", "the same for the runs of one owner", unit="bytes", least=1)
+    ] = None
+    journal_sync: Annotated[
+        Literal["normal", "full"], _storage("", "'full' keeps what was acknowledged after a power cut, too")
+    ] = "normal"
+    session_max_days: Annotated[float, _storage("", "days that a session is kept after its last use", unit="days")] = (
+        30.0
     )
-    database: str | None = (
-        None  # postgresql://…, which several servers and workers share; files' bytes stay in the folder
+    session_max_count: Annotated[
+        int | None,
+        _storage("", "sessions that are kept; those unused for longest, of the owner who keeps the most, go first"),
+    ] = None
+    session_max_count_per_owner: Annotated[
+        int | None, _storage("", "the same for the sessions of one owner", least=1)
+    ] = None
+    session_max_bytes: Annotated[int, _storage("", "bytes of sessions that are kept", unit="bytes")] = (
+        2 * 1024 * 1024 * 1024
     )
-    queue: Literal["table", "dbos"] = "table"  # of runs that nobody waits for, in the database
-    lease_seconds: float = 5.0  # after which a process that the database hears nothing of counts as gone
-    journal_max_days: float = 30.0
-    journal_max_bytes: int = 2 * 1024 * 1024 * 1024
-    max_session_queue: int = 32  # requests that wait for one session
-    session_max_days: float = 30.0  # that nobody used it for
-    session_max_count: int | None = None
-    session_max_bytes: int = 2 * 1024 * 1024 * 1024
-    journal_sync: Literal["normal", "full"] = "normal"
-    retry: Retry = RETRY
-    timeouts: Timeouts = Timeouts()
-    access_log: bool = False
-    app: AppConfig = AppConfig()
-    images: dict[str, Any] = {}  # the service that draws pictures for pages: `tools.page.images_api`
-    page: dict[str, Any] = {}  # what pages are shown with: `tools.page.services`
+    session_max_bytes_per_owner: Annotated[
+        int | None, _storage("", "the same for the sessions of one owner", unit="bytes", least=1)
+    ] = None
+
+    # ---- settings
+    features: Annotated[
+        tuple[str, ...],
+        _settings(
+            "--feature NAME",
+            "load a feature of an installed package; may be repeated",
+            details="See [features](plugins.md#features).",
+        ),
+    ] = ()
+    # The settings of features, each with the Struct that they stand in (`features/NAME/settings.py`).
+    parts: Annotated[Mapping[Any, Any], NO_SETTING] = {}
 
     def __repr__(self) -> str:
         """Without secrets, as above."""
         return f"ServerConfig(model={self.model!r}, …)"
+
+    def part(self, settings: type[S]) -> S:
+        """The settings of a feature, by the Struct that they stand in."""
+        found = self.parts.get(settings)
+        return settings() if found is None else cast("S", found)
+
+    @property
+    def transport(self) -> Transport | None:
+        """How servers of models are reached; None: as the process has it."""
+        if not self.no_env_proxy and self.ca_file is None:
+            return None
+        from ronda.providers.http.transport import Transport
+
+        return Transport(env_proxy=not self.no_env_proxy, ca_file=self.ca_file)
+
+    @property
+    def fetch_routes(self) -> Routes:
+        """The way to addresses that models and requests name."""
+        from ronda.providers.http.transport import web_routes
+
+        return web_routes(self.fetch_proxy, self.ca_file, os.environ)
 
     @property
     def approval_seconds(self) -> float:
         """For how long a question stays open."""
         longest = self.approval_days * 86400
         return longest if self.on_approval_timeout == "pause" else min(longest, self.approval_timeout)
+
+    def rules_for(self, wish: Approval) -> tuple[PermissionRule, ...]:
+        """The operator's rules, and what a request adds: a rule only makes calls harder, so a wish widens nothing."""
+        mode = strictest((self.agent_permission, wish))
+        return self.permission if mode == "auto" else (*self.permission, PermissionRule(mode))
 
     def rounds_for(self, wish: int | None) -> tuple[int, str | None]:
         """The rounds a request gets, and what to tell it when that is less than it wished for."""
@@ -171,3 +787,10 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
         if wish > most:
             return most, f"max_tool_rounds was cut from {wish} to {most}, the most this server allows"
         return wish, None
+
+
+def with_agent(config: ServerConfig) -> ServerConfig:
+    """`agent` is short for three other settings."""
+    if not config.agent:
+        return config
+    return replace(config, enable_search=True, enable_code_execution=True, enable_shell=True)

@@ -20,28 +20,33 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from starlette.types import Receive, Scope, Send
 
+from ronda._suggest import did_you_mean
 from ronda.agent.compaction import AnyCompaction
-from ronda.agent.value import AnyTool, check_is_model, missing_key, where_is
+from ronda.agent.toolsets import AnyTool, split_tools
+from ronda.agent.value import check_is_model, missing_key, where_is
 from ronda.core.guardrails import AnyGuardrails
 from ronda.drive import Provider
 from ronda.errors import BadConfig
 from ronda.journal import Journal
 from ronda.sandbox.policy import read_policy
-from ronda.server.app import App, Server, error_writer
+from ronda.server.app import App, Server
 from ronda.server.check_config import check_config
-from ronda.server.config import ServerConfig
+from ronda.server.config import with_agent
+from ronda.server.features.code.code_tools import code_opener
+from ronda.server.features.mcp.read_servers import read_servers
+from ronda.server.features.table import all_rows, make_config, wanted
 from ronda.server.http.auth import Auth
 from ronda.server.http.browser_guard import is_loopback, refused_socket
-from ronda.server.http.failure import error_answer
-from ronda.server.resources.code_tools import code_opener
-from ronda.server.resources.mcp_settings import read_servers
+from ronda.server.http.failure import error_answer, failure_of
 from ronda.server.storage import join_replicas, open_blobs, open_catalog, open_journal, open_shared
+from ronda.store import StoreError
 from ronda.store.fork import disown_after_fork
-from ronda.tools.function import as_tool
 from ronda.wire.failures import Failure
 
 if TYPE_CHECKING:
     from ronda.tools.search.settings import SearchCallback
+
+_ALWAYS_OPEN = ("/health", "/ready")  # for what watches over the host
 
 _NOT_OPEN = Failure(
     403,
@@ -83,8 +88,13 @@ def create_app(
     spec = model if isinstance(model, str) else f"script:{type(model).__name__}"
     if isinstance(table := settings.get("sandbox"), Mapping):
         settings["sandbox"] = msgspec.to_builtins(read_policy(table))
+    named = settings.get("features", ())
+    known = [row.name for row in all_rows(named if isinstance(named, list | tuple) else ())]
+    for name in settings:
+        if name not in known:
+            raise BadConfig(f"there is no setting {name!r}; {did_you_mean(name, known, 'docs/settings.md lists them')}")
     try:
-        config = msgspec.convert({**settings, "model": spec, "tools": files}, ServerConfig)
+        config = with_agent(make_config({**settings, "model": spec, "tools": files}))
     except msgspec.ValidationError as error:
         raise BadConfig(f"the settings do not fit: {error}") from error
     check_config(config)
@@ -93,7 +103,11 @@ def create_app(
     folder = None if config.data_dir in (None, ":memory:") else Path(str(config.data_dir))
     open_code = code_opener(config, folder)
     mcp = read_servers(config.mcp_config, config.mcp, folder)
-    made = [as_tool(one) for one in tools if not isinstance(one, str | os.PathLike)]
+    table, toolsets = split_tools([one for one in tools if not isinstance(one, str | os.PathLike)])
+    if toolsets:
+        raise BadConfig(
+            "a server connects to its MCP servers itself: name them with mcp={NAME: {…}}, and not among the tools"
+        )
 
     def make() -> Server:
         shared = open_shared(config) if journal is None else None
@@ -101,9 +115,9 @@ def create_app(
             config,
             open_journal(folder, config, shared) if journal is None else journal,
             provider=None if isinstance(model, str) else model,
-            tools=made,
+            tools=list(table.values()),
             tool_callbacks=tool_callbacks,
-            catalog=open_catalog(folder, shared, config.queue),
+            catalog=open_catalog(folder, shared, config.queue, wanted(config)),
             blobs=open_blobs(folder, config.file_store),
             open_code=open_code,
             auth=auth,
@@ -111,6 +125,7 @@ def create_app(
             compaction=compaction,
             search_callback=search_callback,
             mcp=mcp,
+            data_folder=folder,
         )
         join_replicas(server, shared)
         return server
@@ -144,12 +159,23 @@ class MountedApp:
             await self._start_with_the_loop()
         if (root := scope.get("root_path", "")) and f"{scope['path']}/".startswith(f"{root}/"):
             scope = {**scope, "path": scope["path"][len(root) :] or "/"}
-        if self._is_open or _is_here(scope) or await self._server.catalog.keys.all():
+        refusal = None if self._is_open or _is_here(scope) else await self._refusal()
+        if refusal is None or scope["path"] in _ALWAYS_OPEN:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
             await refused_socket(scope, receive, send)
         else:
-            await error_answer(_NOT_OPEN, error_writer(scope["path"]))(scope, receive, send)
+            await error_answer(refusal, self._app.error_writer(scope["path"]))(scope, receive, send)
+
+    async def _refusal(self) -> Failure | None:
+        """Why others than this machine may not ask."""
+        server = self._server
+        try:
+            if server.reach is not None:
+                server.reach.check()
+            return None if await server.catalog.keys.all() else _NOT_OPEN
+        except StoreError as error:
+            return failure_of(error)
 
     @asynccontextmanager
     async def lifespan(self, app: object = None) -> AsyncIterator[None]:
@@ -175,10 +201,11 @@ class MountedApp:
             self._is_closed = False
         self._loop = asyncio.get_running_loop()
         self._server.open()
+        await self._server.start()
 
     async def _close(self) -> None:
         server, self._is_closed, self._loop = self._server, True, None
-        await server.runs.stop(server.config.shutdown_seconds)
+        await server.stop(server.config.shutdown_seconds)
         await server.close()
 
     async def _start_with_the_loop(self) -> None:

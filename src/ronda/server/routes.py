@@ -7,27 +7,40 @@ from __future__ import annotations
 
 from typing import Final
 
-from ronda.server.api import approvals, containers, file_links, files, listing, runs, sessions, skills, transcripts
+from ronda.server.api import (
+    approvals,
+    containers,
+    file_links,
+    files,
+    listing,
+    readiness,
+    runs,
+    sessions,
+    skills,
+    transcripts,
+)
 from ronda.server.api.run_start import start_runs
 from ronda.server.detached.stored_answers import AnswerDoor
-from ronda.server.doors.app_stream.route import app_error, generate_code, http_route
 from ronda.server.doors.chat import CHAT_ANSWERS, chat_completions, chat_error
 from ronda.server.doors.mcp.route import mcp
 from ronda.server.doors.messages_route import MESSAGE_ANSWERS, count_tokens, messages, messages_error
 from ronda.server.doors.mistral import agents, conversations
 from ronda.server.doors.mistral.completions import COMPLETION_ANSWERS, agent_completions
 from ronda.server.doors.mistral.endpoint import mistral_error
+from ronda.server.doors.page import route as page
 from ronda.server.doors.responses import create, stored_responses
 from ronda.server.doors.responses.websocket import responses_socket
 from ronda.server.http.routing import WEBSOCKET, Dialect, Route, Routes
 
+# What is slow to import, and not needed by most servers.
+_MCP: Final = ("ronda.tools.mcp.servers", "ronda.server.doors.mcp.door", "anyio._backends._asyncio")
+
 CHAT: Final = Dialect("OpenAI Chat Completions", chat_error)
 RESPONSES: Final = Dialect("OpenAI Responses", create.responses_error)
-MESSAGES: Final = Dialect("Anthropic Messages", messages_error)
+MESSAGES: Final = Dialect("Anthropic Messages", messages_error, ("ronda.server.doors.messages",))
 MISTRAL: Final = Dialect("Mistral Agents", mistral_error)
-FILES: Final = Dialect("Files", chat_error)
-SKILLS: Final = Dialect("Skills", chat_error)
-APP: Final = Dialect("App stream", app_error)
+FILES: Final = Dialect("Files", chat_error, anthropic_error=messages_error)
+SKILLS: Final = Dialect("Skills", chat_error, anthropic_error=messages_error)
 OWN: Final = Dialect("Ronda", chat_error)
 
 _RESPONSE = "/v1/responses/{id}"
@@ -39,7 +52,6 @@ _CONTAINER_FILE = _CONTAINER + "/files/{file_id}"
 _SKILL = "/v1/skills/{id}"
 _SKILL_VERSION = _SKILL + "/versions/{version}"
 _SESSION = "/v1/sessions/{id:path}"
-_DESIGN_SYSTEM = "/api/design-systems/{id}"
 _CONVERSATION = "/v1/conversations/{conversation_id}"
 
 
@@ -66,7 +78,7 @@ ROUTES: Final = Routes(
         Route("GET", _RESPONSE, RESPONSES, stored_responses.retrieve, "read", of_run="run_"),
         Route("DELETE", _RESPONSE, RESPONSES, stored_responses.delete, "write", of_run="run_"),
         Route("POST", f"{_RESPONSE}/cancel", RESPONSES, stored_responses.cancel, "write", of_run="run_"),
-        Route("GET", f"{_RESPONSE}/input_items", RESPONSES, stored_responses.list_input, "read"),
+        Route("GET", f"{_RESPONSE}/input_items", RESPONSES, stored_responses.list_input, "read", of_run="run_"),
         Route("POST", "/v1/messages", MESSAGES, messages, "run"),
         *_answers(MESSAGES, MESSAGE_ANSWERS),
         Route("POST", "/v1/messages/count_tokens", MESSAGES, count_tokens, "run"),
@@ -125,7 +137,7 @@ ROUTES: Final = Routes(
         Route("GET", "/v1/runs", OWN, runs.list_runs, "read"),
         Route("GET", _RUN, OWN, runs.get_run, "read", of_run=""),
         Route("GET", f"{_RUN}/events", OWN, runs.follow_run, "read", of_run=""),
-        Route("GET", f"{_RUN}/cassette", OWN, runs.get_cassette, "read"),
+        Route("GET", f"{_RUN}/cassette", OWN, runs.get_cassette, "read", of_run=""),
         Route("POST", f"{_RUN}/cancel", OWN, runs.cancel_run, "write", of_run=""),
         Route("POST", f"{_RUN}/steer", OWN, runs.steer_run, "write", of_run=""),
         Route("POST", f"{_RUN}/answer", OWN, runs.answer_run, "write", of_run=""),
@@ -135,20 +147,16 @@ ROUTES: Final = Routes(
         Route("PUT", _SESSION, OWN, sessions.put_session, "write"),
         Route("PATCH", _SESSION, OWN, sessions.patch_session, "write"),
         Route("DELETE", _SESSION, OWN, sessions.delete_session, "write"),
-        *[Route(method, "/mcp", OWN, mcp, "run") for method in ("POST", "GET", "DELETE")],
+        *[Route(method, "/mcp", OWN, mcp, "run", loads=_MCP) for method in ("POST", "GET", "DELETE")],
         Route("GET", "/v1/mcp", OWN, listing.list_mcp_servers, "read"),
         Route("POST", "/v1/transcripts/check", OWN, transcripts.check_transcript, "read"),
-        Route(WEBSOCKET, "/generate-code", APP, generate_code, "run"),
-        Route("GET", "/api/capabilities", APP, http_route("capabilities"), "read"),
-        Route("POST", "/api/screenshot", APP, http_route("screenshot"), "run"),
-        Route("POST", "/api/export", APP, http_route("export"), "run"),
-        Route("GET", "/api/design-systems", APP, http_route("list_design_systems"), "read"),
-        Route("POST", "/api/design-systems", APP, http_route("create_design_system"), "write"),
-        Route("PATCH", _DESIGN_SYSTEM, APP, http_route("change_design_system"), "write"),
-        Route("DELETE", _DESIGN_SYSTEM, APP, http_route("delete_design_system"), "write"),
-        Route("GET", "/local-assets/{name}", APP, http_route("local_asset"), "public"),  # pages name them in <img>
-        Route("GET", "/health", OWN, listing.health, "public"),
-        Route("GET", "/", OWN, listing.health, "public"),
+        Route("GET", "/health", OWN, readiness.health, "public", needs_store=False),
+        Route("GET", "/ready", OWN, readiness.ready, "public", needs_store=False),
+        Route("GET", "/", OWN, page.front, "public", needs_store=False),
+        Route("GET", "/ui", OWN, page.page, "public", needs_store=False),
+        Route("GET", "/ui/frame", OWN, page.frame, "public", needs_store=False),
+        Route("GET", "/ui/server", OWN, page.describe, "read"),
+        Route("GET", "/ui/{path:path}", OWN, page.page, "public", needs_store=False),
     ],
     default=CHAT,
 )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from ronda._extras import check_extra, install
 from ronda.errors import BadConfig
 from ronda.files.blobs import Blobs
 from ronda.journal import Journal
-from ronda.server.config import ServerConfig
+from ronda.server.config import JOURNAL_BYTES, ServerConfig
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
+    from ronda.server.features.contract import Feature
     from ronda.store.postgres import Database
     from ronda.store.postgres_catalog import PostgresCatalog
     from ronda.store.postgres_presence import PostgresPresence
@@ -30,13 +33,16 @@ def open_shared(config: ServerConfig) -> SharedDatabase | None:
     """Connects, and makes or changes the tables where that is to be done. None: this server keeps nothing in a database."""
     if config.database is None:
         return None
+    check_extra("postgres", "--database")
+    if config.queue == "dbos":
+        check_extra("dbos", "--queue dbos")
     try:
         from ronda.store.postgres import Database
         from ronda.store.postgres_presence import PostgresPresence
-    except ImportError as error:
-        raise BadConfig(f"--database needs a package: pip install 'ronda[postgres]' ({error})") from error
+    except ImportError as error:  # the driver is there, and the library of the system that it needs is not
+        raise BadConfig(f"--database needs a driver that works: {install('postgres')} ({error})") from error
     try:
-        database = Database(config.database)
+        database = Database(config.database, patience=config.database_patience)
         return SharedDatabase(database, PostgresPresence(database, config.lease_seconds))
     except StoreError as error:
         raise BadConfig(f"{error} (--database says where)") from error
@@ -53,6 +59,7 @@ def join_replicas(server: Server, shared: SharedDatabase | None) -> None:
     journal = server.runs.journal
     assert isinstance(journal, PostgresJournal)
     server.runs.clock = shared.presence.clock
+    server.reach = shared.database.reach
     server.peers = server.replicas = Replicas(server, *shared, journal, App(server))
 
 
@@ -64,6 +71,8 @@ def open_journal(folder: Path | None, config: ServerConfig, shared: SharedDataba
             return PostgresJournal(
                 *shared,
                 max_age=config.journal_max_days * 86400,
+                max_bytes=config.journal_max_bytes,
+                owner_bytes=config.journal_max_bytes_per_owner,
                 keep_previews=config.keep_previews,
                 keep_previews_bytes=config.keep_previews_bytes,
             )
@@ -86,7 +95,8 @@ def open_journal(folder: Path | None, config: ServerConfig, shared: SharedDataba
             str(folder / "journal.db"),
             synchronous="FULL" if config.journal_sync == "full" else "NORMAL",
             max_age=config.journal_max_days * 86400,
-            max_bytes=config.journal_max_bytes,
+            max_bytes=config.journal_max_bytes or JOURNAL_BYTES,
+            owner_bytes=config.journal_max_bytes_per_owner,
             keep_previews=config.keep_previews,
             keep_previews_bytes=config.keep_previews_bytes,
         )
@@ -95,9 +105,21 @@ def open_journal(folder: Path | None, config: ServerConfig, shared: SharedDataba
 
 
 def open_catalog(
-    folder: Path | None, shared: SharedDatabase | None = None, queue: Literal["table", "dbos"] = "table"
+    folder: Path | None,
+    shared: SharedDatabase | None = None,
+    queue: Literal["table", "dbos"] = "table",
+    features: Sequence[type[Feature]] = (),
 ) -> Catalog:
-    """Keeps what clients make, and keys: next to the journal, or nowhere. `queue`: what a database has for runs that wait."""
+    """Keeps what clients make, and keys: next to the journal, or nowhere. `queue`: what a database has for runs that wait. The
+    tables of `features` are in it, too."""
+    catalog = _open_catalog(folder, shared, queue)
+    for feature in features:
+        if feature.tables:
+            catalog.add_tables(feature.name, feature.tables)
+    return catalog
+
+
+def _open_catalog(folder: Path | None, shared: SharedDatabase | None, queue: Literal["table", "dbos"]) -> Catalog:
     if shared is not None:
         try:
             return _database_catalog(queue)(*shared)
@@ -117,10 +139,8 @@ def _database_catalog(queue: Literal["table", "dbos"]) -> type[PostgresCatalog]:
         from ronda.store.postgres_catalog import PostgresCatalog
 
         return PostgresCatalog
-    try:
-        from ronda.store.dbos_queue import DbosCatalog
-    except ImportError as error:
-        raise BadConfig(f"--queue dbos needs packages: pip install 'ronda[dbos]' ({error})") from error
+    from ronda.store.dbos_queue import DbosCatalog
+
     return DbosCatalog
 
 

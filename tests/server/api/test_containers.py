@@ -10,14 +10,14 @@ from typing import Any
 import openai
 import pytest
 from tests.interaction.doors import Door, Json
-from tests.server.coding import post, serving
+from tests.server.coding import post, require_isolation, serving
 from tests.server.coding import root as root
 from tests.server.resources.test_input_files import results, told
 from tests.server.resources.test_mounted_skills import RUN, SKILL
 
 from ronda.core.parts import ToolTurn
 from ronda.files.file_store import FileFacts
-from ronda.sandbox.policy import Loopback, Policy
+from ronda.sandbox.policy import FullNetwork, Loopback, Policy
 from ronda.testing import ScriptedModel, calls, says
 
 NAMED = FileFacts("a.txt")
@@ -210,19 +210,21 @@ try:
 except OSError:
     print("offline")
 """
-LIMITS: dict[str, tuple[str, Json, list[str]]] = {
-    "memory": (GRAB, {"memory_limit": "1g"}, ["had", "refused"]),
-    "network": (CONNECT, {"network_policy": {"type": "disabled"}}, ["connected", "offline"]),
+OFFLINE: Json = {"network_policy": {"type": "disabled"}}
+LIMITS: dict[str, tuple[Policy, str, Json, list[str]]] = {
+    "memory": (Policy(max_memory_mb=4096), GRAB, {"memory_limit": "1g"}, ["had", "refused"]),
+    "network": (Policy(network=FullNetwork()), CONNECT, OFFLINE, ["connected", "offline"]),
+    "loopback": (Policy(network=Loopback()), CONNECT, OFFLINE, ["connected", "offline"]),
 }
 
 
-@pytest.mark.parametrize(("code", "limit", "outputs"), LIMITS.values(), ids=LIMITS)
+@pytest.mark.parametrize(("policy", "code", "limit", "outputs"), LIMITS.values(), ids=LIMITS)
 @pytest.mark.parametrize("where", ["container", "request"])
 async def test_code_gets_no_more_than_its_client_allows(
-    door: Door, root: Path, code: str, limit: Json, outputs: list[str], where: str
+    door: Door, root: Path, policy: Policy, code: str, limit: Json, outputs: list[str], where: str
 ) -> None:
+    require_isolation(policy)
     model = ScriptedModel(*[calls("mistralrs_execute_python", code=code), says("done")] * 2)
-    policy = Policy(max_memory_mb=4096, network=Loopback())
     async with serving(door, model, root, sandbox=policy):
         for more in ({}, limit):
             place: Any = {"type": "auto", **more}

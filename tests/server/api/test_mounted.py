@@ -185,7 +185,7 @@ async def test_settings_are_those_of_the_command(tmp_path: Path) -> None:
     ("model", "settings", "problem"),
     [
         ("script:a.json", {"max_tool_rounds": -1}, "--max-tool-rounds is -1; it cannot be negative"),
-        ("script:a.json", {"max_tool_round": 1}, "the settings do not fit: .*max_tool_round"),
+        ("script:a.json", {"max_tool_round": 1}, r"no setting 'max_tool_round'; did you mean 'max_tool_rounds'\?"),
         ("script:a.json", {"port": "many"}, "the settings do not fit: .*port"),
         ("nobody:x", {}, "no model can be found under 'nobody:x'"),
         ("anthropic:x", {}, "anthropic:x needs a key: set ANTHROPIC_API_KEY"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Door
+from tests.interaction.doors import Door, soon
 from tests.interaction.every_door import NAMES, PATHS, body_for, tool_of
 from tests.interaction.long_results import ReadsOn, report
-from tests.server.runs_door import CALLERS, Deleting, ask, asked_of, get, post
+from tests.server.runs_door import CALLERS, HI, Deleting, Stepwise, ask, asked_of, get, post, post_quietly
 
 from ronda.agent.cassette import parse_cassette
 from ronda.agent.replay import ReplayResult, replay
@@ -37,6 +38,24 @@ async def test_a_run_of_any_door_can_be_played(door: Door, name: str, stream: bo
 
     assert found.run.ended is not None
     assert (found.run.ended.reason, found.broken_off) == ("tool_calls", None)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_was_said_while_a_model_answered_is_said_again(door: Door, stream: bool) -> None:
+    model = Stepwise("It ", "is", ".")
+    async with door.serving(model) as served, soon():
+        asking = asyncio.create_task(post_quietly(served, {"messages": HI, "stream": stream}))
+        await model.is_asked.wait()
+        [run] = served.server.runs.live
+        model.step()
+        assert (await post(served, f"/runs/{run}/steer", {"text": "Shorter."}))[0] == 200
+        for _ in range(10):
+            model.step()
+        await asking
+        found = await played(served, run)
+
+    assert (found.run.steered, found.broken_off) == (1, None)
+    assert found.run.ended is not None
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
+from typing import Any
 
+import pytest
 from tests.interaction.doors import Door, soon
 from tests.server.runs_door import (
     HI,
@@ -16,6 +18,11 @@ from tests.server.runs_door import (
     post_quietly,
     under_way,
 )
+
+from ronda.core.events import ModelFinished, ModelStarted, RunStarted, TextDelta
+from ronda.core.parts import AssistantTurn
+from ronda.core.plan import Plan
+from ronda.host.log import Log
 
 
 async def test_three_hundred_followers_see_the_same_each_from_its_own_start(door: Door) -> None:
@@ -104,3 +111,50 @@ async def test_what_was_only_shown_may_be_gone_and_the_facts_are_left(door: Door
 
     assert [id for id, _, _ in frames(before)] == ["1.2", "2", "3"]
     assert frames(after) == frames(before)[1:]
+
+
+def ahead(last: str, after: str, param: str = "after") -> tuple[int, Any]:
+    message = f"'{param}' is {after}, and the run has come to {last}; follow it from {last}, or from before"
+    error = {"message": message, "type": "invalid_request_error", "param": param, "code": "cursor_ahead"}
+    return 400, {"error": {**error, "details": {"last_position": last}}}
+
+
+@pytest.mark.parametrize("detaches", [False, True], ids=["with its client", "without its client"])
+async def test_a_position_that_the_run_has_not_come_to_is_refused_and_never_gets_other_numbers(
+    door: Door, detaches: bool
+) -> None:
+    model = Stepwise("One ", "two.")
+    more = {"on_disconnect": "detach"} if detaches else {}
+    async with door.serving(model) as served, soon():
+        asking = asyncio.create_task(post_quietly(served, {"messages": HI, "stream": True, **more}))
+        run = await under_way(served)
+        model.step()
+        seen = await Follower(served, run).read(most=3)
+        far, near = await get(served, f"/runs/{run}/events?after=13"), await get(served, f"/runs/{run}/events?after=2")
+        piece = await get(served, f"/runs/{run}/events?after=1.9")
+        header = await get(served, f"/runs/{run}/events", **{"Last-Event-ID": "13"})
+        model.step()
+        model.step()
+        await asking
+        over = [await get(served, f"/runs/{run}/events?after={after}") for after in ("13", "4", "3", "3.9")]
+
+    assert seen.last == "1.1"
+    assert (far, near, piece) == (ahead("1.1", "13"), ahead("1.1", "2"), ahead("1.1", "1.9"))
+    assert header == ahead("1.1", "13", "Last-Event-ID")
+    assert over == [ahead("3", "13"), ahead("3", "4"), (204, b""), (204, b"")]
+
+
+async def test_a_follower_that_comes_from_elsewhere_a_moment_early_goes_on_with_the_runs_own_numbers() -> None:
+    """A run that outlives its process is shown here only when its journal has it: others may have read it there already."""
+    start = RunStarted("run_x", Plan(model="m"), ())
+    log = Log(start)
+    early = log.follow((2, 0))
+    log.append([ModelStarted(0)])
+    log.append([TextDelta("seen elsewhere")])
+    assert early.pull() == []
+    log.append([ModelFinished(AssistantTurn(()))])
+    assert early.pull() == []
+    log.append([TextDelta("new")])
+
+    assert early.pull() == [TextDelta("new")]
+    assert early.position == (2, 1)

@@ -17,7 +17,7 @@ from ronda import tool
 from ronda.core.events import ModelFinished, ModelStarted, RunFinished, RunStarted, ToolStarted
 from ronda.core.parts import AssistantTurn, ToolCall
 from ronda.journal.sqlite import SqliteJournal
-from ronda.server.runs import BROKEN_OFF
+from ronda.server.services.runs import BROKEN_OFF
 from ronda.store import StoreError
 from ronda.store.conversations import RunRow
 from ronda.testing import ScriptedModel, calls, says

@@ -173,7 +173,12 @@ ASKED: dict[str, tuple[str, Json, Json, Json]] = {
         "code_execution",
         {"code": "print(1)", "outputs": [{"name": "a.csv", "format": "csv"}, "b.txt"]},
         {"code": "print(1)", "outputs": ["a.csv", "b.txt"]},
-        {"tool_type": "code_execution", "exception": "The user denied this action.", "failed": True},
+        {
+            "tool_type": "code_execution",
+            "code": "print(1)",
+            "exception": "The user denied this action.",
+            "failed": True,
+        },
     ),
     "shell": (
         "shell",

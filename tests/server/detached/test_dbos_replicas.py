@@ -97,22 +97,6 @@ def _until_over(database: DbosDatabase) -> list[tuple[str, str, str]]:
     return found
 
 
-@pytest.mark.parametrize("command", [["serve", "--port", "0"], ["worker"]], ids=["serve", "worker"])
-def test_a_machine_without_dbos_is_told_how_to_get_it(tmp_path: Path, postgres: str, command: list[str]) -> None:
-    (tmp_path / "dbos.py").write_text("raise ImportError(\"No module named 'dbos'\")\n")
-    flags = [*command, "--database", postgres, "--queue", "dbos", "--data-dir", str(tmp_path / "data")]
-    done = subprocess.run(
-        [sys.executable, "-m", "ronda", *flags, "--model", script(tmp_path)],
-        env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-    )
-
-    assert done.returncode == 2
-    assert done.stderr == "ronda: --queue dbos needs packages: pip install 'ronda[dbos]' (No module named 'dbos')\n"
-
-
 def test_a_user_who_may_make_no_schema_is_told_the_way_out(tmp_path: Path, postgres_server: str) -> None:
     pytest.importorskip("dbos", reason="dbos is not installed: pip install 'ronda[dbos]'")
     name = f"test_{os.urandom(6).hex()}"

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.interaction.doors import Door, Json, Remembering, Served, soon
+from tests.interaction.doors import Door, Json, Pauses, Remembering, Served, soon
 from tests.server.runs_door import HI, Deleting, Follower, asked_of, get, post
 
 from ronda import tool
 from ronda.core.events import Asked, Event, RunFinished, RunStarted, ToolFinished, ToolStarted
 from ronda.errors import RondaError
 from ronda.journal import UnfinishedRun
-from ronda.server.detached.recovery import recover_runs
 from ronda.testing import ScriptedModel, says
 
 FILE = """---
@@ -168,7 +167,7 @@ async def test_a_childs_question_is_answered_in_another_process(door: Door, tmp_
         left.release(one[0].run, waiting=True)
 
     async with door.serving(model, files.tool, agents=str(tmp_path), journal=left) as served, soon():
-        await recover_runs(served.server)  # which leaves both as they are
+        await served.server.recovery.recover_all()  # which leaves both as they are
         ended = await go_on(served, run, question)
 
     assert (ended["state"], ended["result"]["text"], files.deleted) == ("finished", "Done.", ["/a"])
@@ -203,7 +202,7 @@ async def test_a_child_goes_on_with_its_parent_or_ends_with_it(door: Door, tmp_p
     deleted.clear()
 
     async with door.serving(model, delete, agents=str(tmp_path), journal=left) as served, soon():
-        await recover_runs(served.server)
+        await served.server.recovery.recover_all()
         await served.all_over()
         parents, childs = await served.events
 
@@ -262,10 +261,12 @@ async def test_a_journal_that_cannot_be_read_at_the_start_is_read_a_little_later
     left.append(start.run, [replace(start, outlives=True)])
     left.release(start.run)
 
-    async with door.serving(ScriptedModel(says("Hello again.")), journal=left) as served, soon():
-        await recover_runs(served.server, pause=0.0)
+    pauses = Pauses()
+    async with door.serving(ScriptedModel(says("Hello again.")), journal=left, sleep=pauses) as served, soon():
+        served.server.open()
+        await pauses.until(1.0)
         await Follower(served, start.run).read()
         _, ended = await get(served, f"/runs/{start.run}")
 
     assert (ended["state"], ended["result"]["text"]) == ("finished", "Hello again.")
-    assert "trying again" in caplog.text
+    assert "the recovery of runs ended, and is started again in 1 s: the database is locked" in caplog.text

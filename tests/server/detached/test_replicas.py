@@ -86,6 +86,7 @@ def test_each_follows_what_another_drives(tmp_path: Path, postgres: str) -> None
         run = id.replace("resp_", "run_")
         followed = other.serving.events(run)
         seen = list(until(followed, type="tool_started"))  # while it is driven by the other
+        refused = other.ask("GET", f"/runs/{run}/events?after=99")
         (folder.path / "go on").touch()
         seen += list(followed)
         address = f"/responses/{id}?stream=true"
@@ -93,6 +94,7 @@ def test_each_follows_what_another_drives(tmp_path: Path, postgres: str) -> None
         events = list(one.serving.events(run))
 
     assert streams[0] == streams[1]
+    assert (refused[0], refused[1]["error"]["code"]) == (400, "cursor_ahead")
     assert streams[0].count(b"output_text.delta") > 3  # piece by piece
     assert seen == events
 

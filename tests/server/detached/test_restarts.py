@@ -12,7 +12,7 @@ from tests.server.restarts import TOOLS, Folder, Upstream, call, until
 from tests.timeouts import TIMEOUT
 
 from ronda.core.calls import OUTCOME_UNKNOWN
-from ronda.server.runs import BROKEN_OFF
+from ronda.server.services.runs import BROKEN_OFF
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])

@@ -18,7 +18,7 @@ from tests.server.app_door import PIXEL, PageModel, call, create, generate
 from tests.tools.page.looks import colours, needs_chromium
 from tests.tools.page.play import png
 
-from ronda.server.doors.app_stream.design_systems import MAX_CONTENT, MAX_COUNT, DesignSystems
+from ronda.server.features.app_stream.design_systems import MAX_CONTENT, MAX_COUNT, DesignSystems
 
 
 async def ask(served: Served, method: str, path: str, body: Any = None, key: str = "test") -> tuple[int, Any]:

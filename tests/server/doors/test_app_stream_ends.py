@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from types import SimpleNamespace
-from typing import Any
 
 import aiohttp
 import msgspec
@@ -29,7 +27,9 @@ from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.errors import UpstreamError
 from ronda.server.config import AppConfig, ServerConfig
-from ronda.server.doors.app_stream.models import AppModels
+from ronda.server.features.app_stream.models import AppModels
+from ronda.server.resources.models import Models
+from ronda.testing import ScriptedModel
 from ronda.wire.app_stream.parameters import read_parameters
 
 # ---- failing and leaving -------------------------------------------------------------------------------------------
@@ -347,8 +347,7 @@ async def test_edits_are_watched_at_the_run_and_done_on_the_page_at_once(door: D
 
 def models_of(model: str, *named: str, variants: int | None = None) -> AppModels:
     config = ServerConfig(model=model, app=AppConfig(models=named, variants=variants))
-    server: Any = SimpleNamespace(config=config)
-    return AppModels(server)
+    return AppModels(config, Models(model, ScriptedModel()))
 
 
 @pytest.mark.parametrize(

@@ -190,3 +190,29 @@ async def test_a_foreign_host_is_refused_as_at_every_door(door: Door) -> None:
     headers = {"Host": "evil.example"}
     async with door.serving(ScriptedModel()), soon(), door.http.post(url, json={}, headers=headers) as answer:
         assert answer.status == 403
+
+
+NO_MESSAGES = {
+    b"{}": "Object missing required field jsonrpc",
+    b"[]": "Expected object, got array",
+    b"3": "Expected object, got int",
+    b'{"jsonrpc": "2.0"}': "it has no 'method'",
+    b'{"jsonrpc": "2.0", "id": 1}': "it has no 'method'",
+    b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}': "Invalid enum value '1.0' - at $.jsonrpc",
+    b'{"jsonrpc": "2.0", "id": 1, "method": 5}': "Expected str | null, got int - at $.method",
+    b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}': "Expected object | null, got array - at $.params",
+}
+
+
+@pytest.mark.parametrize(("body", "problem"), NO_MESSAGES.items(), ids=[body.decode() for body in NO_MESSAGES])
+async def test_what_is_no_message_is_refused_in_one_line(door: Door, body: bytes, problem: str) -> None:
+    async with door.serving(ScriptedModel()):
+        url = f"{door.url.removesuffix('/v1')}/mcp"
+        async with door.http.post(url, data=body, headers={"Content-Type": "application/json"}) as answer:
+            said = await answer.json()
+    assert answer.status == 400
+    assert said == {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {"code": -32600, "message": f"this is no JSON-RPC 2.0 message: {problem}"},
+    }

@@ -6,6 +6,7 @@ import asyncio
 import base64
 from typing import Any
 
+import httpx2
 import pytest
 from msgspec.structs import replace
 from tests.interaction.doors import Door, Served
@@ -14,10 +15,12 @@ from tests.timeouts import soon
 from tests.tools.mcp.everything import PIXEL
 from tests.tools.mcp.serving import opened, program, until
 
-from ronda import Agent, run_agent_async
+from ronda import Agent, run_agent_async, tool
 from ronda.core.events import RunFinished, ToolFinished
 from ronda.core.parts import File, Image, ToolTurn, Usage, user
+from ronda.drive import ToolContext
 from ronda.providers.script import Call
+from ronda.server.app import Server, create_app
 from ronda.testing import ScriptedModel, calls, says
 
 HI = [{"role": "user", "content": "go"}]
@@ -102,6 +105,105 @@ async def test_what_a_server_asks_is_a_question_of_the_run(door: Door, where: st
     turn = model.heard[1][-1]
     assert isinstance(turn, ToolTurn)
     assert turn.results[0].content == "red"
+
+
+async def test_a_run_waits_while_a_server_waits_for_an_answer(door: Door) -> None:
+    model = ScriptedModel(calls("every_ask"), says("done"))
+    async with door.serving(model, mcp=[program()]) as served, soon():
+        asking = asyncio.create_task(ask(served, "chat/completions"))
+        run, question = await asked_of(served)
+        lists = {state: await listed(served, state) for state in ("waiting", "running", "")}
+        _, shown = await get(served, f"/runs/{run}")
+        _, approvals = await get(served, "/agent/approvals")
+        await post(
+            served, f"/runs/{run}/answer", {"id": question["id"], "decision": "approve", "arguments": {"color": "red"}}
+        )
+        await asking
+        after = {state: await listed(served, state) for state in ("waiting", "running", "finished")}
+
+    assert lists == {"waiting": [(run, "waiting")], "running": [], "": [(run, "waiting")]}
+    assert shown["state"] == "waiting"
+    assert [one["run_id"] for one in approvals["data"]] == [run]
+    assert after == {"waiting": [], "running": [], "finished": [(run, "finished")]}
+
+
+async def test_a_run_that_waits_in_another_process_is_listed_as_waiting(door: Door) -> None:
+    model = ScriptedModel(calls("every_ask"), says("done"))
+    async with door.serving(model, mcp=[program()]) as served, soon():
+        asking = asyncio.create_task(ask(served, "chat/completions"))
+        run, question = await asked_of(served)
+        # Another server with the same journal, which does not drive the run.
+        other = create_app(Server(served.server.config, served.server.runs.journal, provider=ScriptedModel()))
+        async with httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(other), base_url="http://127.0.0.1", headers={"authorization": "Bearer test"}
+        ) as client:
+            answers = {state: (await client.get(f"/v1/runs?state={state}")).json() for state in ("waiting", "running")}
+        await post(
+            served, f"/runs/{run}/answer", {"id": question["id"], "decision": "approve", "arguments": {"color": "red"}}
+        )
+        await asking
+
+    assert {state: [(one["id"], one["state"]) for one in said["data"]] for state, said in answers.items()} == {
+        "waiting": [(run, "waiting")],
+        "running": [],
+    }
+
+
+async def listed(served: Served, state: str) -> list[tuple[str, str]]:
+    _, answer = await get(served, f"/runs?state={state}" if state else "/runs")
+    return [(one["id"], one["state"]) for one in answer["data"]]
+
+
+async def test_a_run_with_another_tool_at_work_does_not_wait(door: Door) -> None:
+    model = ScriptedModel(calls(Call("every_ask"), Call("every_hang")), says("done"))
+    async with door.serving(model, mcp=[program()]) as served, soon():
+        asking = asyncio.create_task(ask(served, "chat/completions"))
+        run, _ = await asked_of(served)
+        assert served.server.mcp is not None
+        await until(lambda: len(served.server.runs.live[run].run.open_calls) == 2)
+        states = await listed(served, "")
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+
+    assert states == [(run, "running")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "known"),
+    [
+        ({"arguments": {"color": "red"}}, {"color": "red", "shade": "dark", "count": 2}),
+        ({"arguments": {"color": "red", "shade": "light", "count": 0}}, {"color": "red", "shade": "light", "count": 0}),
+        ({"arguments": {}}, None),  # nobody says which color
+    ],
+)
+async def test_an_answer_gets_the_defaults_of_what_it_leaves_out(door: Door, answer: Any, known: Any) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "color": {"type": "string"},
+            "shade": {"type": "string", "default": "dark"},
+            "count": {"type": "integer", "default": 2},
+            "note": {"type": "string"},
+        },
+        "required": ["color", "shade"],
+    }
+    heard: list[Any] = []
+
+    @tool
+    async def paint(context: ToolContext) -> str:
+        """Paint."""
+        heard.append(await context.ask("How?", schema))
+        return "painted"
+
+    async with door.serving(ScriptedModel(calls("paint"), says("done")), paint) as served, soon():
+        asking = asyncio.create_task(ask(served, "chat/completions"))
+        run, question = await asked_of(served)
+        status, _ = await post(served, f"/runs/{run}/answer", {"id": question["id"], "decision": "approve", **answer})
+        if known is None:
+            await post(served, f"/runs/{run}/answer", {"id": question["id"], "decision": "deny"})
+        await asking
+
+    assert (status, heard) == ((200, [known]) if known is not None else (400, [None]))
 
 
 @EVERY_DOOR

@@ -36,7 +36,7 @@ async def test_code_is_a_server_tool_use_and_its_result(door: Door, root: Path) 
     use, result, text = message.content
     assert (use.type, use.name, use.input) == ("server_tool_use", "code_execution", {"code": WRITES})
     assert (result.type, result.tool_use_id) == ("code_execution_tool_result", use.id)
-    assert (result.content.stdout, result.content.stderr, result.content.return_code) == ("hi\n", "", 0)
+    assert (result.content.stdout, result.content.stderr, result.content.return_code) == ("hi\n1", "", 0)
     [file] = message.files
     assert [one.file_id for one in result.content.content] == [file["id"]]
     assert (text.text, message.stop_reason) == ("done", "end_turn")
@@ -52,7 +52,7 @@ async def test_a_stream_of_code_adds_up_to_the_plain_answer(door: Door, root: Pa
     assert (use.type, use.input, result.content.stdout, text.text) == (
         "server_tool_use",
         {"code": WRITES},
-        "hi\n",
+        "hi\n1",
         "done",
     )
     assert kinds.count("content_block_start") == kinds.count("content_block_stop") == 3
@@ -95,8 +95,9 @@ async def test_what_came_back_is_taken_again(door: Door, root: Path) -> None:
         messages = [HI, {"role": "assistant", "content": first["content"]}, HI]
         status, answer = await post(door, "messages", {"messages": messages, "max_tokens": 9, "tools": [OLD]})
     assert status == 200, answer
-    [turn] = [turn for turn in model.heard[-1] if isinstance(turn, AssistantTurn)]
-    assert (turn.text, turn.native) == ("done", None)
+    called, said = [turn for turn in model.heard[-1] if isinstance(turn, AssistantTurn)]
+    assert [(call.name, call.arguments) for call in called.calls] == [("mistralrs_execute_python", '{"code":"1"}')]
+    assert (said.text, said.native) == ("done", None)
 
 
 async def test_code_out_of_time_is_an_error_of_its_own(door: Door, root: Path) -> None:

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Door, Json
-from tests.interaction.upstreams import Upstream
+from tests.interaction.doors import Door, Json, soon
+from tests.interaction.upstreams import Upstream, answers
 from tests.server.messages_door import CLAUDE, HI, PICK, claude_says, events, heard, post, said, text
 
 from ronda.core.plan import Options, Plan
@@ -383,3 +383,20 @@ async def test_a_summary_of_what_was_compacted_is_heard_by_every_model(door: Doo
     request: ModelRequest = model.requests[0]
     assert raw.status == 200
     assert [getattr(part, "text", "") for part in request.turns[1].parts] == ["They said hi.", "So."]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("text", ["It is", "It is \n"])
+async def test_words_that_the_model_goes_on_from_may_have_a_mark_for_the_cache(door: Door, text: str) -> None:
+    marked = {"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}
+    messages = [{"role": "user", "content": "How is it?"}, {"role": "assistant", "content": [marked]}]
+    says = {"type": "message", "content": [{"type": "text", "text": " fine."}], "stop_reason": "end_turn"}
+    model = "anthropic:claude-sonnet-4-5"
+    async with (
+        Upstream(answers(json.dumps(says).encode())) as upstream,
+        door.serving(upstream.url, model=model) as served,
+        soon(),
+        served.http.post(f"{served.url}/messages", json={"max_tokens": 9, "messages": messages}) as answer,
+    ):
+        assert answer.status == 200
+
+    assert upstream.requests[0]["messages"][-1] == {"role": "assistant", "content": [{**marked, "text": "It is"}]}

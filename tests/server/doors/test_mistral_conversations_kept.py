@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from mistralai.client import errors
-from tests.interaction.doors import Door, soon
+from tests.interaction.doors import Door, Remembering, soon
 from tests.server.conversation_entries import WEATHER, Slow, brief, lookup
 from tests.server.mistral_doors import serving
 
+from ronda.core.events import Event
 from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolResult, ToolTurn, user
 from ronda.journal.sqlite import SqliteJournal
 from ronda.testing import Call, ScriptedModel, calls, fails, says
@@ -237,3 +238,32 @@ async def test_a_client_that_leaves_lets_the_conversation_go(door: Door, stream:
 
     assert after == 200
     assert [one["content"] for one in history["entries"]] == ["a", "so 1", "c", "so 3"]
+
+
+class CountingReads(Remembering):
+    """A journal that counts how often a run is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+
+    async def read(self, run: str) -> list[Event]:
+        self.reads += 1
+        return await super().read(run)
+
+
+async def test_appending_reads_one_run_however_long_the_conversation_is(door: Door) -> None:
+    journal = CountingReads()
+    counts: list[int] = []
+    model = ScriptedModel(*[says(f"{at}.") for at in range(12)])
+    async with serving(door, model, journal=journal) as behind, behind.client() as client:
+        talk = client.beta.conversations
+        first = await talk.start_async(model="default", inputs="0")
+        for at in range(1, 12):
+            before = journal.reads
+            await talk.append_async(conversation_id=first.conversation_id, inputs=str(at))
+            counts.append(journal.reads - before)
+        history = await talk.get_history_async(conversation_id=first.conversation_id)
+
+    assert counts == [counts[0]] * 11
+    assert [entry.content for entry in history.entries][-2:] == ["11", "11."]

@@ -200,6 +200,7 @@ async def test_the_next_agent_answers_in_the_same_request(door: Door, tools: Any
         history = await talk.get_history_async(conversation_id=id)
         found = await talk.get_async(conversation_id=id)
         [listed] = await talk.list_async()
+        [again] = await talk.list_async()  # as the first list has noted it
         runs = [await behind.journal.read(run) for run in behind.journal.runs]
 
     handoff = ("agent.handoff", [desk, billing], ["Front desk", "Billing"])
@@ -221,7 +222,7 @@ async def test_the_next_agent_answers_in_the_same_request(door: Door, tools: Any
     assert [request.options.temperature for request in model.requests] == [None, 0.5, 0.5]
     assert [{spec.name for spec in request.tools} - {"lookup"} for request in model.requests] == [{TO_B}, set(), set()]
     assert history.entries == [history.entries[0], *first.outputs, history.entries[4], *second.outputs]
-    assert [(one.agent_id, one.agent_version) for one in (found, listed)] == [(billing, None)] * 2
+    assert [(one.agent_id, one.agent_version) for one in (found, listed, again)] == [(billing, None)] * 3
     starts = [events[0] for events in runs]
     assert [type(start) for start in starts] == [RunStarted] * 3
     assert [start.parent for start in starts if isinstance(start, RunStarted)] == [

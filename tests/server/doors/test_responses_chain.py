@@ -316,8 +316,8 @@ async def test_a_caller_that_keeps_its_conversation_can_carry_the_models_own_jso
     assert model.heard[1] == [user("go"), SIGNED, user("and?")]
     plain = [turn for heard in model.heard[2:] for turn in heard if isinstance(turn, AssistantTurn)]
     assert [(turn.text, turn.native is None or turn.native.api) for turn in plain] == [
-        ("Something else.", "openai-responses"),
-        ("Hi.", "openai-responses"),
+        ("Something else.", "openai-responses@caller"),
+        ("Hi.", "openai-responses@caller"),
     ]
 
 

@@ -187,7 +187,7 @@ async def test_items_of_other_services_go_back_to_them_and_are_told_to_others(do
     assert turn.text.startswith("[web_search_call: ")
     assert turn.text.endswith("Cats.")
     assert isinstance(turn.native, Native)
-    assert turn.native.api == "openai-responses"
+    assert turn.native.api == "openai-responses@caller"
     kept = [{key: value for key, value in item.items() if key not in ("id", "status")} for item in (thought, answer)]
     assert json.loads(bytes(turn.native.payload)) == [kept[0], search, kept[1]]
 
@@ -310,8 +310,9 @@ def test_whatever_is_sent_is_read_or_refused_with_its_place(changes: list[tuple[
 def _problem_with(body: bytes) -> BadRequest | None:
     try:
         request = server_request.read_request(body, Sealer(b"secret", "ada"))
-        if request.named:
-            items.read_items(request.items, None, {at: request.items[0] for at, _ in request.named})
+        if request.items:
+            named = dict(request.named)
+            items.read_items([request.items[0] if at in named else raw for at, raw in enumerate(request.items)])
     except BadRequest as error:
         return error
     return None

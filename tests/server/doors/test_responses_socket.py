@@ -13,11 +13,11 @@ from tests.interaction.doors import Door, Json, soon
 from tests.server.responses_door import ask, code, connected, function, output, schemas, text
 
 from ronda import tool
-from ronda.core.events import ModelFinished, RunFinished, TextDelta
+from ronda.core.events import ModelFinished, RunFinished, RunStarted, TextDelta
 from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolCall, ToolResult, ToolTurn, UserTurn, user
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
-from ronda.providers.script import Call, Line, ScriptedModel, fails, says
+from ronda.providers.script import Call, Line, ScriptedModel, calls, fails, says
 from ronda.server.doors.responses.websocket import WAITING, Connection
 
 PICK = function("pick", color="string")
@@ -83,6 +83,18 @@ async def test_requests_that_come_too_early_wait_for_their_turn(door: Door) -> N
 
 
 # ---- continuing ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_response_goes_on_from_the_last_event_of_the_one_before(door: Door) -> None:
+    model = ScriptedModel(calls("lookup", q="x"), says("First."), says("Second."))
+    async with door.serving(model, lookup) as served, connected(served) as socket:
+        first = await socket.turn(store=False, input="Go.")
+        second = await socket.turn(store=False, input="On.", previous_response_id=first["response"]["id"])
+        runs = ["run_" + event["response"]["id"].removeprefix("resp_") for event in (first, second)]
+        before, after = [await served.server.runs.memory.read(run) for run in runs]
+
+    assert isinstance(after[0], RunStarted)
+    assert after[0].parent == (runs[0], len(before))
 
 
 async def test_what_is_not_stored_goes_on_on_its_own_connection(door: Door) -> None:

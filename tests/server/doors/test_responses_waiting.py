@@ -184,6 +184,33 @@ async def test_such_a_tool_can_be_chosen(door: Door, choice: Json) -> None:
     assert model.requests[0].choice.names == ("apply_patch",)
 
 
+EXEC = {"type": "exec", "command": ["ls"], "env": {}}
+LOOSE: dict[str, tuple[str, Json, Json]] = {
+    "without an action": ("local_shell", {"command": ["ls"]}, {"action": EXEC}),
+    "a line": (
+        "local_shell",
+        {"action": {"command": "ls -a"}},
+        {"action": {**EXEC, "command": ["bash", "-lc", "ls -a"]}},
+    ),
+    "nothing": ("local_shell", {}, {"action": {**EXEC, "command": []}}),
+    "commands without an action": ("shell", {"commands": ["ls"]}, {"action": {"commands": ["ls"]}}),
+    "no commands": ("shell", {"action": {}}, {"action": {"commands": []}}),
+}
+
+
+@pytest.mark.parametrize(("name", "arguments", "told"), LOOSE.values(), ids=LOOSE.keys())
+async def test_an_item_has_what_its_client_reads_whatever_the_model_left_out(
+    door: Door, stream: bool, name: str, arguments: Json, told: Json
+) -> None:
+    model = ScriptedModel(calls(Call(name, arguments)))
+    tool = {"type": name} if name == "local_shell" else {"type": name, "environment": {"type": "local"}}
+    async with door.serving(model) as served:
+        response = await ask(served.client(), stream, tools=[tool])
+
+    item = response.output[-1].to_dict()
+    assert (item["type"], item["action"]) == (f"{name}_call", told["action"])
+
+
 async def test_a_shell_in_a_container_is_refused_by_name(door: Door) -> None:
     shell = {"type": "shell", "environment": {"type": "container_auto"}}
     async with door.serving(ScriptedModel("no")) as served:

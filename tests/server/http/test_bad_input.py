@@ -160,7 +160,7 @@ FIELDS: dict[str, tuple[Json, str]] = {
     "calls a string": (says(user("hi"), {"role": "assistant", "tool_calls": "x"}), "messages[1].tool_calls"),
     "call without a function": (
         says(user("hi"), {"role": "assistant", "tool_calls": [{"id": "c"}]}),
-        "messages[1].tool_calls[0]",
+        "messages[1].tool_calls[0].function",
     ),
     "call without a name": (
         says(user("hi"), {"role": "assistant", "tool_calls": [{"id": "c", "function": {"arguments": "{}"}}]}),

@@ -14,7 +14,7 @@ from tests.interaction.doors import Door, Json, Served, soon, user
 from ronda.errors import BadConfig
 from ronda.server.check_config import check_config
 from ronda.server.config import ServerConfig
-from ronda.server.http.body_memory import BodyMemory
+from ronda.server.http.body_memory import BodyMemory, NoRoom
 from ronda.testing import ScriptedModel, says
 
 MEMORY = 1024 * 1024
@@ -147,3 +147,18 @@ async def test_a_client_that_leaves_gives_its_room_back(door: Door) -> None:
 def test_one_body_always_has_room_in_what_all_may_hold() -> None:
     with pytest.raises(BadConfig, match="--max-body-memory is 5; it must be at least"):
         check_config(ServerConfig(model="script:x.json", max_body_memory=5))
+
+
+def test_a_body_counts_with_its_copies_and_one_is_always_let_in() -> None:
+    memory = BodyMemory(100)
+    first = memory.grow(0, 90)  # alone, however large
+    with pytest.raises(NoRoom):
+        memory.grow(0, 1)
+    memory.release(first)
+    held = [memory.grow(0, 10) for _ in range(3)]
+    with pytest.raises(NoRoom):
+        memory.grow(0, 10)  # three copies of each of four are 120
+    for size in held:
+        memory.release(size)
+
+    assert memory.used == 0

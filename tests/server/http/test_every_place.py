@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from tests.interaction.doors import Door, Json
+from tests.server.every_route import ROUTES
 from tests.server.refusals import Nodding
 
 from ronda.server.http.routing import WEBSOCKET
-from ronda.server.routes import ROUTES
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SCHEMA: Json = {
@@ -53,6 +53,16 @@ MESSAGES: list[Json] = [
     },
     {"role": "tool", "tool_call_id": "c", "content": "ok"},
     {"role": "user", "content": "go"},
+]
+TURNS: list[Json] = [
+    {"type": "system", "text": "s"},
+    {"type": "user", "parts": [{"type": "text", "text": "hi"}]},
+    {
+        "type": "assistant",
+        "parts": [{"type": "tool_call", "id": "c", "name": "mine", "arguments": "{}"}],
+        "stop": "tool_calls",
+    },
+    {"type": "tool", "results": [{"call_id": "c", "content": "ok"}]},
 ]
 BODIES: dict[str, tuple[str, str, Json]] = {
     "chat": (
@@ -198,6 +208,11 @@ BODIES: dict[str, tuple[str, str, Json]] = {
         },
     ),
     "runs": ("POST", "/runs", {"input": "x", "model": "default", "files": {"a.txt": "x"}, "variants": 2}),
+    "runs, with messages": ("POST", "/runs", {"input": MESSAGES, "instructions": "s", "parent": "run_x"}),
+    "runs, with turns": ("POST", "/runs", {"input": TURNS, "model": ["default", "test"]}),
+    "steering": ("POST", "/runs/x/steer", {"text": "x"}),
+    "a decision": ("POST", "/agent/approvals/x", {"decision": "approve", "message": "x", "remember": True}),
+    "a session of turns": ("PUT", "/sessions/s", {"messages": TURNS, "files": [{"name": "a", "content": "eA=="}]}),
     "a session": ("PUT", "/sessions/s", {"messages": MESSAGES, "title": "x", "metadata": {"a": 1}}),
     "a part of a session": ("PATCH", "/sessions/s", {"title": "x", "metadata": {"a": 1}, "branch": "x"}),
     "a fork": ("POST", "/sessions/s/fork", {"id": "t", "num_turns": 1, "run": "x", "round": 1}),
@@ -249,6 +264,28 @@ async def test_no_value_in_any_place_breaks_the_server(door: Door, door_name: st
                         broken.append((place, odd, answer.status, text[:200]))
 
     assert broken == []
+
+
+@pytest.mark.parametrize(
+    "item", [{"type": ["a"]}, {"type": {"a": 1}, "role": "user"}, {"role": ["a"]}, {"role": {}}, [], [[]]]
+)
+async def test_a_message_of_no_kind_is_the_clients_mistake(door: Door, item: Any) -> None:
+    async with door.serving(Nodding()) as served:
+        statuses = {}
+        for method, path, body in (
+            ("POST", "/runs", {"input": [item]}),
+            ("PUT", "/sessions/s", {"messages": [item]}),
+            ("POST", "/transcripts/check", {"messages": [item]}),
+            ("POST", "/responses", {"input": [item]}),
+            ("POST", "/messages", {"max_tokens": 9, "messages": [item]}),
+            ("POST", "/chat/completions", {"messages": [item]}),
+            ("POST", "/conversations", {"inputs": [item]}),
+        ):
+            async with served.http.request(method, served.url + path, json=body) as answer:
+                statuses[path] = answer.status
+
+    assert statuses.pop("/conversations") == 422  # Mistral's word for it
+    assert set(statuses.values()) <= {400, 422}, statuses
 
 
 async def test_no_address_breaks_down_on_a_body_that_is_no_text(door: Door) -> None:

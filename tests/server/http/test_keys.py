@@ -15,12 +15,14 @@ import pytest
 from mistralai.client import Mistral
 from mistralai.client.errors import SDKError
 from tests.interaction.doors import Door, Json, Remembering, Served, soon
+from tests.server.every_route import ROUTES
 from tests.server.messages_door import asking
 
 from ronda.files.file_store import FileFacts
+from ronda.server.features.app_stream.routes import APP
 from ronda.server.http.auth import FRESH_FOR, KeyAuth, Unauthorized
 from ronda.server.http.routing import WEBSOCKET, Route
-from ronda.server.routes import APP, MESSAGES, MISTRAL, ROUTES
+from ronda.server.routes import MESSAGES, MISTRAL
 from ronda.store import StoreError
 from ronda.store.keys import KeyRow, hash_key, new_key
 from ronda.store.memory import MemoryCatalog
@@ -128,10 +130,19 @@ async def guarded(door: Door) -> AsyncIterator[Guarded]:
         yield Guarded(served, catalog, model, keys, ids)
 
 
-def test_only_links_and_a_look_at_its_health_and_at_pictures_of_pages_need_no_key() -> None:
+def test_only_links_health_pictures_of_pages_and_the_page_itself_need_no_key() -> None:
     public = [named(row) for row in ROUTES.rows if row.scope == "public"]
 
-    assert public == ["GET /v1/file-links/{token}", "GET /local-assets/{name}", "GET /health", "GET /"]
+    assert public == [
+        "GET /v1/file-links/{token}",
+        "GET /health",
+        "GET /ready",
+        "GET /",
+        "GET /ui",
+        "GET /ui/frame",
+        "GET /ui/{path:path}",
+        "GET /local-assets/{name}",
+    ]
 
 
 @pytest.mark.parametrize("kind", ["no key", "bad key", "revoked key", "no bearer"])

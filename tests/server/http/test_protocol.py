@@ -108,9 +108,10 @@ async def running(
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     up, looked = asyncio.Event(), asyncio.Event()
-    protocol: Any = partial(BoundedProtocol, **limits)
+    app = create_app(server)
+    protocol: Any = partial(BoundedProtocol, error_writer=app.error_writer, **limits)
     sockets: Any = partial(BoundedSockets, memory=memory)
-    settings = uvicorn.Config(create_app(server), http=protocol, ws=sockets, log_level="critical")
+    settings = uvicorn.Config(app, http=protocol, ws=sockets, log_level="critical")
     process = LookedAt(looked, settings, up=up.set, before_end=server.runs.stop)
     task = asyncio.create_task(process.serve([listener]))
     try:
@@ -245,6 +246,25 @@ async def test_an_answer_reaches_a_client_that_is_still_sending() -> None:
 
         assert head.startswith(b"HTTP/1.1 413 ")
         assert b"takes 52428800" in await connection.read()
+
+
+async def test_a_refused_client_may_send_all_of_its_body_before_it_reads() -> None:
+    """As many libraries do: a connection that is closed meanwhile loses them the answer."""
+    sends = POST + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % 1_000_000_000
+    async with running(linger_seconds=0.5) as server, server.connected() as connection:
+        await connection.send(sends)
+        for _ in range(3):
+            server.looked.clear()
+            async with soon():
+                while not server.looked.is_set():
+                    await connection.send(b" " * 1000)
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(server.looked.wait(), 0.05)
+        is_open = len(server.connections)
+        told = await connection.read()
+
+    assert is_open == 1
+    assert told.startswith(b"HTTP/1.1 413 ")
 
 
 async def test_pings_whose_answers_nobody_takes_are_not_answered_without_end() -> None:
@@ -446,6 +466,28 @@ async def test_a_body_that_comes_on_is_waited_for() -> None:
         for at in range(len(CHAT)):
             await connection.send(CHAT[at : at + 1])
         assert (await connection.answer()).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    ("limits", "problem"),
+    [
+        ({"body_seconds": 0.3, "body_rate": 10**9}, "the request's body came at less than 1000000000 bytes a second"),
+        ({"max_body_seconds": 0.3}, "the request's body is not complete after 0.3 seconds"),
+    ],
+    ids=["a least rate", "a limit for all of it"],
+)
+async def test_a_body_that_never_ends_is_not_waited_for(limits: dict[str, Any], problem: str) -> None:
+    async with running(**limits) as server, server.connected() as connection, soon():
+        await connection.send(POST + b"Content-Length: 1000000\r\n\r\n")
+        answering = asyncio.create_task(connection.answer())
+        while not answering.done():
+            with contextlib.suppress(ConnectionError):
+                await connection.send(b"x")
+            await asyncio.wait([answering], timeout=0.01)
+        refused = await answering
+
+    assert refused.startswith(b"HTTP/1.1 408 ")
+    assert message(refused) == problem
 
 
 class Thinks(ScriptedModel):

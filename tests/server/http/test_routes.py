@@ -9,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import ASGIApp
 from tests.interaction.doors import Door
+from tests.server.every_route import ROUTES
 from yarl import URL
 
 from ronda.server.app import App, Server
+from ronda.server.features.app_stream.routes import APP
 from ronda.server.http.incoming import Incoming, Json
 from ronda.server.http.routing import WEBSOCKET, Route, Routes
-from ronda.server.routes import APP, RESPONSES, ROUTES
+from ronda.server.routes import RESPONSES
 from ronda.testing import ScriptedModel
 from ronda.wire.failures import Failure
 
@@ -84,9 +86,10 @@ async def test_a_slash_at_the_end_of_an_address_changes_nothing(door: Door, path
             assert (slashed.status, await slashed.read()) == (200, await plain.read())
 
 
-def test_nothing_but_links_pictures_of_pages_and_the_servers_own_health_is_open_to_everybody() -> None:
+def test_nothing_but_links_pictures_of_pages_the_page_itself_and_the_servers_health_is_open_to_everybody() -> None:
     assert [row.path for row in ROUTES.rows if row.scope == "public"] == [
-        "/v1/file-links/{token}", "/local-assets/{name}", "/health", "/",
+        "/v1/file-links/{token}", "/health", "/ready", "/", "/ui", "/ui/frame",
+        "/ui/{path:path}", "/local-assets/{name}",
     ]  # fmt: skip
 
 

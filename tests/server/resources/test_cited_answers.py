@@ -15,7 +15,7 @@ from tests.server.http.test_capabilities import body, post
 from tests.server.resources.test_served_search import streamed
 from tests.server.web_site import Site, web_site
 
-from ronda.core.parts import AssistantTurn, UserTurn
+from ronda.core.parts import AssistantTurn, ToolTurn, UserTurn
 from ronda.testing import Line, ScriptedModel, says
 from ronda.testing import calls as asks
 from ronda.wire.web_search import EXTRACT, SEARCH
@@ -186,7 +186,7 @@ def shape(item: Json) -> Json:
     return {name: value for name, value in item.items() if name != "id"}
 
 
-async def test_items_of_searches_that_come_back_are_for_nobody(door: Door, site: Site) -> None:
+async def test_items_of_searches_that_come_back_are_calls_and_their_results(door: Door, site: Site) -> None:
     model = ScriptedModel(asks(SEARCH, query="tides"), says("Twice [1]."), says("Indeed."))
 
     async with door.serving(model, **site.config):
@@ -195,7 +195,7 @@ async def test_items_of_searches_that_come_back_are_for_nobody(door: Door, site:
         status, answer = await post(door, body("responses", input=again))
 
     assert status == 200, answer
-    assert [type(turn) for turn in model.heard[2]] == [UserTurn, AssistantTurn, UserTurn]
+    assert [type(turn) for turn in model.heard[2]] == [UserTurn, AssistantTurn, ToolTurn, AssistantTurn, UserTurn]
     assert "web_search_call" not in str(model.heard[2])
 
 
@@ -398,7 +398,7 @@ async def test_citations_of_pages_that_come_back_are_for_nobody(door: Door, site
     assert before.native is None or b"char_location" not in bytes(before.native.payload)
 
 
-async def test_blocks_of_searches_that_come_back_are_for_nobody(door: Door, site: Site) -> None:
+async def test_blocks_of_searches_that_come_back_are_calls_and_no_blocks(door: Door, site: Site) -> None:
     model = ScriptedModel(asks(SEARCH, query="tides"), says("Twice [1]."), says("Indeed."))
 
     async with door.serving(model, **site.config):
@@ -417,10 +417,10 @@ async def test_blocks_of_searches_that_come_back_are_for_nobody(door: Door, site
         status, answer = await post(door, body("messages", messages=again))
 
     assert status == 200, answer
-    before = model.heard[2][1]
-    assert isinstance(before, AssistantTurn)
-    assert before.native is None or b"ronda" not in bytes(before.native.payload)
-    assert before.text == "Twice [1]."
+    called, said = [turn for turn in model.heard[2] if isinstance(turn, AssistantTurn)]
+    assert [call.name for call in called.calls] == [SEARCH]
+    assert all(turn.native is None or b"_tool_" not in bytes(turn.native.payload) for turn in (called, said))
+    assert said.text == "Twice [1]."
 
 
 # ---- Mistral ----------------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.interaction.doors import QUICK, Door, Json, Remembering, soon
-from tests.server.coding import post
+from tests.server.coding import post, require_isolation
 from tests.server.coding import root as root
 
 from ronda.cli.main import parse
 from ronda.cli.settings import read_config
 from ronda.core.parts import ToolTurn
 from ronda.server.app import Server, create_app
-from ronda.server.resources.code_tools import code_opener
+from ronda.server.features.code.code_tools import CodeTools, code_opener
 from ronda.testing import ScriptedModel, calls, says
 
 PYTHON, SHELL = "mistralrs_execute_python", "mistralrs_shell"
@@ -76,7 +75,8 @@ CASES: dict[str, tuple[list[str], str, dict[str, Any], str]] = {
     "--sb-max-memory-mb": (["--sb-max-memory-mb", "100"], PYTHON, {"code": MEMORY}, "refused"),
     "--sb-max-cpu-secs": (["--sb-max-cpu-secs", "7"], PYTHON, {"code": LIMIT.format("CPU")}, "(7, 8)"),
     "--sb-max-procs": (["--sb-max-procs", "9"], PYTHON, {"code": FORKS}, "stopped in time"),
-    "--sandbox-network": (["--sandbox-network", "loopback"], PYTHON, {"code": SOCKET}, "connected"),
+    "--sandbox-network full": (["--sandbox-network", "full"], PYTHON, {"code": SOCKET}, "connected"),
+    "--sandbox-network loopback": (["--sandbox-network", "loopback"], PYTHON, {"code": SOCKET}, "connected"),
     "--sandbox-profile": (["--sandbox-profile", "developer"], PYTHON, {"code": "import os; os.environ.get('NVM_DIR')"}, "/nvm"),
     "--agent-permission": (["--agent-permission", "deny"], PYTHON, {"code": "1"}, "not permitted"),
     "--sandbox off": (["--sandbox", "off"], PYTHON, {"code": "import os; os.path.exists('/proc/1')"}, "True"),
@@ -94,6 +94,7 @@ def no_mode(monkeypatch: pytest.MonkeyPatch) -> None:
 async def started(door: Door, model: ScriptedModel, root: Path, *flags: str) -> AsyncIterator[Server]:
     """A server as `ronda serve --agent` starts it with these flags."""
     config = replace(read_config(parse(["serve", "--agent", *flags])), model="script:test", retry=QUICK)
+    require_isolation(config.sandbox)
     data = root / "data"
     data.mkdir()
     server = Server(config, Remembering(), provider=model, open_code=code_opener(config, data))
@@ -164,13 +165,23 @@ async def test_all_sessions_work_in_one_folder_where_that_is_wanted(door: Door, 
 
 @pytest.mark.parametrize(("size", "is_older"), [("1", True), ("0", False)])
 async def test_a_session_begins_with_a_python_from_the_pool(door: Door, root: Path, size: str, is_older: bool) -> None:
-    """One that was there before anybody asked."""
-    model = ScriptedModel(calls(PYTHON, code="print(open('/proc/self/stat').read().split()[21])"), says("done"))
+    """One that was there before anybody asked: the pipe of its errors is as old as the process."""
+    model = ScriptedModel(calls(PYTHON, code="import os; print(os.fstat(2).st_ctime_ns)"), says("done"))
     async with started(door, model, root, "--code-exec-pool", size) as server:
-        assert server.code is not None
+        assert isinstance(server.code, CodeTools)
         async with soon():
             await server.code._python.fill_pool()
-        before = time.clock_gettime(time.CLOCK_BOOTTIME)
+        before = _new_pipe_time()
         await post(door, "chat/completions", BODY)
-    began = int(json.loads(results(model)[-1])["stdout"]) / os.sysconf("SC_CLK_TCK")
+    began = int(json.loads(results(model)[-1])["stdout"])
     assert (began < before) is is_older
+
+
+def _new_pipe_time() -> int:
+    """Now, by the clock that the kernel stamps pipes with, which is a few milliseconds behind others."""
+    ends = os.pipe()
+    try:
+        return os.fstat(ends[0]).st_ctime_ns
+    finally:
+        for end in ends:
+            os.close(end)

@@ -79,6 +79,15 @@ async def test_a_named_server_is_listed_and_called(door: Door, stream: bool) -> 
     assert response.output_text == "3"
 
 
+async def test_a_listing_leaves_out_what_it_has_nothing_to_say_of(door: Door) -> None:
+    async with far() as (url, _), door.serving(ScriptedModel(says("3")), **allowing(url)) as served:
+        body = {"model": "default", "input": "go", "tools": [named(url, allowed_tools=["add"])]}
+        async with soon(), served.http.post(f"{served.url}/responses", json=body) as answer:
+            listing = (await answer.json())["output"][0]
+    assert sorted(listing) == ["id", "server_label", "tools", "type"]
+    assert {"annotations", "error"}.isdisjoint({*listing, *listing["tools"][0]})
+
+
 async def test_a_call_that_fails_is_an_item_that_says_so(door: Door, stream: bool) -> None:
     async with far() as (url, _), door.serving(ScriptedModel(calls("far_fail"), says("no")), **allowing(url)) as served:
         response = await respond(served, stream, tools=[named(url)])
@@ -211,6 +220,16 @@ async def test_the_operators_server_is_named_by_its_label(door: Door) -> None:
             await respond(served, False, tools=[{"type": "mcp", "server_label": "nobody"}])
     assert [item.type for item in response.output] == ["mcp_list_tools", "mcp_call", "message"]
     assert [spec.name for spec in model.requests[0].tools] == ["every_add"]
+
+
+async def test_an_address_that_nobody_allowed_is_not_called_beside_the_operators_server(door: Door) -> None:
+    async with (
+        far() as (url, app),
+        door.serving(ScriptedModel(), mcp=[program()], fetch_allow=("127.0.0.1",)) as served,
+    ):
+        with pytest.raises(openai.BadRequestError, match="--mcp-allow-url switches it on"):
+            await respond(served, False, tools=[{"type": "mcp", "server_label": "every"}, named(url)])
+    assert app.headers == []
 
 
 async def test_a_choice_names_a_server_and_its_tool(door: Door) -> None:

@@ -12,6 +12,7 @@ import yarl
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.interaction.doors import Door
+from tests.providers.proxy_server import ProxyServer
 from tests.providers.test_http_tls import certificate as certificate
 from tests.providers.test_http_tls import trusted as trusted
 from tests.server.resources.test_mcp_named import ADD, allowing, named, respond
@@ -19,6 +20,7 @@ from tests.tools.mcp.everything import make_server
 from tests.tools.mcp.serving import listening
 
 from ronda.testing import ScriptedModel, says
+from ronda.tools.mcp.config import Http, McpServer
 from ronda.tools.mcp.http import tls_context
 from ronda.tools.mcp.shared_connections import close_shared
 
@@ -145,3 +147,31 @@ async def test_over_https_the_certificate_must_be_for_the_name_although_an_addre
             await close_shared()
     assert bool(response.output[0].tools) is is_right
     assert bool(app.asked) is is_right
+
+
+@pytest.mark.parametrize("is_named", [True, False], ids=["a request names it", "the operator names it"])
+async def test_a_server_is_reached_through_the_proxy_that_the_operator_names(door: Door, is_named: bool) -> None:
+    """Which alone can resolve its name."""
+    app = Redirecting(make_server().streamable_http_app(transport_security=ANY_HOST), {})
+    async with listening(app) as url, ProxyServer({"site.test": yarl.URL(url).port or 0}).running() as proxy:
+        address = "http://site.test/mcp"
+        own = () if is_named else (McpServer(name="own", source=Http(address)),)
+        settings = allowing(address) if is_named else {}
+        settings = {**settings, "fetch_proxy": f"127.0.0.1:{proxy.port}"}
+        async with door.serving(ScriptedModel(ADD, says("3")), mcp=own, **settings) as served:
+            tool = named(address) if is_named else {"type": "mcp", "server_label": "own", "connector_id": "own"}
+            response = await respond(served, False, tools=[tool])
+            await close_shared()
+    assert [one.name for one in response.output[0].tools][:1] != [], (response.output[0], proxy.asked, app.asked)
+    assert proxy.asked[0] == "POST http://site.test/mcp HTTP/1.1"
+    assert app.asked != []
+
+
+async def test_a_proxy_leads_to_no_private_address(door: Door) -> None:
+    async with ProxyServer().running() as proxy:
+        settings: dict[str, Any] = {"mcp_allow_url": ("http://*",), "fetch_proxy": f"127.0.0.1:{proxy.port}"}
+        async with door.serving(ScriptedModel(says("hi")), **settings) as served:
+            response = await respond(served, False, tools=[named("http://127.1:9/mcp")])
+            await close_shared()
+    assert response.output[0].tools == []
+    assert proxy.asked == []

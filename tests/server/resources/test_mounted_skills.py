@@ -21,7 +21,7 @@ from ronda.drive import ToolContext
 from ronda.files.archives import pack_zip
 from ronda.files.blobs import FolderBlobs
 from ronda.sandbox.layers import find_layers
-from ronda.server.detached.recovery import reopen
+from ronda.server.detached.reopening import reopen
 from ronda.testing import ScriptedModel, calls, says
 
 HI = [{"role": "user", "content": "go"}]

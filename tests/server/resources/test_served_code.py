@@ -119,8 +119,8 @@ async def test_a_stream_tells_of_code_in_the_words_of_its_kind(door: Door, root:
     assert file["id"].startswith("file_")
     assert file["choices"][0]["delta"] == {"content": ""}
     data = complete["data"]
-    assert data.keys() == {"tool_type", "stdout", "result", "working_directory", "execution_time_ms"}
-    assert (data["tool_type"], data["stdout"]) == ("code_execution", "hi\n")
+    assert data.keys() == {"tool_type", "code", "stdout", "result", "working_directory", "execution_time_ms"}
+    assert (data["tool_type"], data["code"], data["stdout"]) == ("code_execution", WRITES, "hi\n")
     assert data["working_directory"]
     assert data["execution_time_ms"] >= 0
 

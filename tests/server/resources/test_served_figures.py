@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Door, Json
+from tests.interaction.doors import Door, Json, Remembering
 from tests.server.coding import post, serving, stream
 from tests.server.coding import root as root
 from tests.tools.test_figures import ANIMATION, PACKAGES, PNG
 
+from ronda.core.events import ToolFinished
 from ronda.sandbox.policy import Policy
+from ronda.server.app import Server
 from ronda.testing import ScriptedModel, calls, says
+from ronda.wire.json import encode
 
 PYTHON = "mistralrs_execute_python"
 BEGIN = f"import sys; sys.path.append({PACKAGES!r})\nimport matplotlib.pyplot as plt\n"
@@ -72,17 +75,26 @@ def events_of(events: list[tuple[str, Json]]) -> tuple[list[Json], list[Json]]:
 async def test_pictures_and_files_are_told_of_at_every_door(door: Door, root: Path) -> None:
     """In one session, so that matplotlib is imported once."""
     doors = {"chat/completions": CHAT, "messages": MESSAGES, "responses": RESPONSES}
-    async with serving(door, ScriptedModel(*SCRIPT * 4), root, sandbox=Policy(extra_fs_read=(PACKAGES,))):
+    async with serving(door, ScriptedModel(*SCRIPT * 4), root, sandbox=Policy(extra_fs_read=(PACKAGES,))) as server:
         complete, produced = events_of(await stream(door, "chat/completions", CHAT))
         if complete[0].get("exception"):
             pytest.skip(f"the Python inside cannot use this matplotlib: {complete[0]}")
         check_progress(complete[0], complete[1])
+        await check_journal(server, complete[0]["images_base64"][0])
         await check_files(door, produced)
         for path, body in doors.items():
             status, answer = await post(door, path, body)
             assert status == 200, answer
             await check_files(door, answer["files"])
             check_answer(path, answer)
+
+
+async def check_journal(server: Server, picture: str) -> None:
+    """A picture is journaled once: with the result that has it."""
+    journal = server.runs.journal
+    assert isinstance(journal, Remembering)
+    events = [encode(event) for event in await journal.read(journal.runs[0]) if type(event) is ToolFinished]
+    assert [event.count(picture.encode()) for event in events] == [1, 0]
 
 
 async def check_files(door: Door, files: list[Json]) -> None:

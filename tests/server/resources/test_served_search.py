@@ -138,31 +138,6 @@ async def test_no_rounds_are_no_search(door: Door, site: Site, name: str) -> Non
     assert (status, offered(model)) == (200, []), answer
 
 
-@pytest.mark.parametrize("name", ["chat/completions", "messages"])
-async def test_an_agents_server_searches_for_those_who_ask(door: Door, site: Site, name: str) -> None:
-    model = ScriptedModel(says("Hm."), asks(SEARCH, query="tides"), says("Twice a day."))
-    config = {**site.config, "enable_search": False, "agent": True}
-
-    async with door.serving(model, **config):
-        await post(door, body(name))
-        status, answer = await post(door, body(name, **ASKS_FOR_IT[name]))
-
-    assert status == 200, answer
-    assert (offered(model), offered(model, 1)[0]) == ([], SEARCH)
-    assert result(model, 2)["sources"] == [site.domain]
-
-
-@pytest.mark.parametrize("name", ["chat/completions", "messages"])
-async def test_an_agents_server_without_a_search_answers_that_there_is_none(door: Door, name: str) -> None:
-    model = ScriptedModel(asks(SEARCH, query="tides"), says("I cannot."))
-
-    async with door.serving(model, agent=True):
-        status, answer = await post(door, body(name, **ASKS_FOR_IT[name]))
-
-    assert status == 200, answer
-    assert result(model)["error"].startswith("no search is configured here")
-
-
 async def test_a_stored_agent_that_has_the_tool_searches(door: Door, site: Site) -> None:
     model = ScriptedModel(asks(SEARCH, query="tides"), says("Twice a day [1]."))
     agent = {"model": "default", "name": "Tide", "tools": [{"type": "web_search"}]}

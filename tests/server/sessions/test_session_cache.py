@@ -15,6 +15,7 @@ from ronda.core.parts import Turn
 from ronda.core.run import rebuild
 from ronda.host import sessions
 from ronda.journal.sqlite import SqliteJournal
+from ronda.server.services.admission import named_run
 from ronda.store.sqlite_catalog import SqliteCatalog
 
 SYSTEM: Json = {"role": "system", "content": "Be kind."}
@@ -65,9 +66,9 @@ async def test_what_is_remembered_changes_nothing(door: Door, tmp_path: Path, mo
             runs = []
             for at, request in enumerate(REQUESTS):
                 named = {} if request.get("n") else {"x-ronda-run": f"run_number{at:04}"}
-                runs += [*named.values()]
                 reply = await served.post({**request, "session_id": "s"}, headers=named)
                 assert reply.status == 200, reply.body
+                runs += [named_run("", name) for name in named.values()]
             bodies.append(sorted(upstream.requests, key=json.dumps))
             conversations.append([rebuild(await journal.read(run)).turns for run in runs])
     assert bodies[0] == bodies[1]

@@ -46,6 +46,36 @@ async def test_files_go_with_their_session(door: Door, root: Path) -> None:
         assert (await api("GET", "sessions/moved"))[1]["files"] == []
 
 
+async def test_a_file_whose_name_is_no_text_is_exported_and_forked(door: Door, root: Path) -> None:
+    make = "[open(name, 'wb').write(name) for name in (b'\\xff.txt', b'\\xfe.txt', 'ü.txt'.encode())]; None"
+    look = "import os; str(sorted(os.listdir(b'.')))"
+    model = ScriptedModel(
+        calls("mistralrs_execute_python", code=make),
+        says("made"),
+        calls("mistralrs_execute_python", code=look),
+        says("seen"),
+    )
+    async with serving(door, model, root):
+        api = Api(door, "test")
+        await api.ask("Make files.", "s", **CODE)
+        status, document = await api("GET", "sessions/s")
+        imported = await api("PUT", "sessions/moved", document)
+        forked = await api("POST", "sessions/s/fork", {"id": "forked"})
+        await api.ask("Look.", "forked", **CODE)
+        seen = [turn.results[0].content for turn in model.heard[-1] if hasattr(turn, "results")]
+        moved = (await api("GET", "sessions/moved"))[1]["files"]
+
+    names = {file["name"]: file["content"] for file in document["files"]}
+    assert (status, imported[0], forked[0]) == (200, 200, 200)
+    assert names == {
+        "\\xff.txt": content(b"\xff.txt"),
+        "\\xfe.txt": content(b"\xfe.txt"),
+        "ü.txt": content("ü.txt".encode()),
+    }
+    assert "\\xff.txt" in seen[-1]  # a fork is no document: it has the very names
+    assert {file["name"] for file in moved} == names.keys()
+
+
 async def test_a_file_may_not_leave_the_workspace(door: Door, root: Path) -> None:
     async with serving(door, ScriptedModel(), root):
         api = Api(door, "test")

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp
 
 from ronda.core.containers import StoredContainer
 from ronda.core.files import StoredFile
+from ronda.drive.offload import load
 from ronda.errors import BadRequest, NotFound
 from ronda.files.file_store import FileFacts
 from ronda.sandbox.policy import AllowedHosts, FullNetwork, Loopback, Network, NoNetwork
@@ -35,6 +36,7 @@ async def create(server: Server, incoming: Incoming) -> ASGIApp:
             await server.files.find(owner, id)  # all of them, before anything is made
         except NotFound as error:
             raise BadRequest(f"Input file `{id[:200]}` was not found.", param="file_ids") from error
+    await load("ronda.server.resources.supplies", "ronda.tools.code.limits")
     from ronda.server.resources.supplies import mounts  # few servers see a container
 
     skills = await mounts(server, owner, wish.skills)

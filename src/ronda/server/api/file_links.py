@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 
 from ronda.errors import BadRequest, NotFound
 from ronda.server.api.files import send_file
+from ronda.server.http.auth import Caller, Unauthorized
 from ronda.server.http.incoming import Incoming, Json
 from ronda.wire.json import encode
 
@@ -32,6 +33,7 @@ class _Link(Struct, frozen=True, array_like=True):
     owner: str
     id: str
     until: int
+    key: str = ""  # the id of the API key that it was made with: it ends with the key
 
 
 async def create(server: Server, incoming: Incoming) -> ASGIApp:
@@ -39,7 +41,9 @@ async def create(server: Server, incoming: Incoming) -> ASGIApp:
     if not (hours.isascii() and hours.isdigit() and len(hours) < 6 and 1 <= int(hours) <= _MOST_HOURS):
         raise BadRequest(f"'expiry' must be a number of hours from 1 to {_MOST_HOURS}", param="expiry")
     file = await server.files.find(incoming.owner, incoming.places["id"])
-    link = msgspec.msgpack.encode(_Link(incoming.owner, file.id, int(time.time()) + int(hours) * 3600))
+    caller = await server.caller_of(incoming)
+    until = int(time.time()) + int(hours) * 3600
+    link = msgspec.msgpack.encode(_Link(caller.owner, file.id, until, caller.key))
     signature = hmac.digest(await server.catalog.secret(_SECRET), link, "sha256")
     token = base64.urlsafe_b64encode(signature + link).decode().rstrip("=")
     return Json(encode({"url": f"{incoming.base}/v1/file-links/{token}"}))
@@ -58,6 +62,10 @@ async def content(server: Server, incoming: Incoming) -> ASGIApp:
     link = msgspec.msgpack.decode(written, type=_Link)
     if link.until <= time.time():
         raise _no_link()
+    try:
+        await server.owner_of_letter(Caller(link.owner, link.key))
+    except Unauthorized:
+        raise _no_link() from None
     return send_file(server, incoming, await server.files.find(link.owner, link.id))
 
 

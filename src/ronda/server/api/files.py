@@ -12,9 +12,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ronda.core.files import StoredFile
 from ronda.errors import BadRequest, NotProduced
 from ronda.files.file_store import FileFacts, FileStore
+from ronda.server.doors.shapes import with_shape
 from ronda.server.http.forms import Take, read_parts
 from ronda.server.http.incoming import Header, Incoming, Json
-from ronda.server.http.shapes import with_shape
 from ronda.store import StoreError
 from ronda.wire.file_kinds import OCTETS
 from ronda.wire.files import FileShape, content_disposition, read_form, shape_of, write_deleted, write_file, write_page

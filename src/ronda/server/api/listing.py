@@ -1,4 +1,4 @@
-"""GET /v1/models: what answers here. GET /v1/mcp: how its MCP servers fare. GET /health: that the server does."""
+"""GET /v1/models: what answers here. GET /v1/mcp: how its MCP servers fare."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from starlette.types import ASGIApp
 
 from ronda.drive.offload import aside
-from ronda.server.http.incoming import Incoming, Json, Whole
-from ronda.server.http.shapes import with_shape
+from ronda.server.doors.shapes import with_shape
+from ronda.server.http.incoming import Incoming, Json
 from ronda.wire.files import FileShape, shape_of
 from ronda.wire.json import encode
 from ronda.wire.model_list import model_list, model_object
@@ -37,10 +37,6 @@ async def get_model(server: Server, incoming: Incoming, shape: FileShape) -> ASG
     name = incoming.places["name"]
     await server.models.find(name, incoming.owner)
     return Json(encode(_model_object(name, shape, _tools(server))))
-
-
-async def health(server: Server, incoming: Incoming) -> ASGIApp:
-    return Whole(b"OK", headers=[(b"content-type", b"text/plain; charset=utf-8")])
 
 
 async def list_mcp_servers(server: Server, incoming: Incoming) -> ASGIApp:

@@ -20,6 +20,7 @@ from ronda.errors import BadRequest, NotFound
 from ronda.server.detached.groups import group_of, new_names, open_group
 from ronda.server.detached.run_states import QueuePlaces, state_of
 from ronda.server.exchange.opening import Job
+from ronda.server.exchange.page_runs import PageRuns
 from ronda.server.http.incoming import Incoming, Json
 from ronda.wire.door_request import DoorRequest
 from ronda.wire.json import encode
@@ -43,35 +44,24 @@ async def start_runs(server: Server, incoming: Incoming) -> ASGIApp:
 
 async def _jobs(server: Server, incoming: Incoming, run_request: RunRequest, names: list[str]) -> list[Job]:
     owner = incoming.owner
+    pages: PageRuns | None = server.features.provided(PageRuns)
     turns, files, parent = run_request.turns, run_request.files, None
     if run_request.parent is not None:
         before = await _ended_run(server, run_request.parent, owner)
         parent = (run_request.parent, len(before))
         turns = _join_turns(before, turns)
         if files is None:
-            files = _files_of(before)
+            files = None if pages is None else await pages.files_of(before)
     request = DoorRequest(model="", turns=turns, parent=parent, background=True, lingers=math.inf)
     if files is None:
         named = [(name, await server.models.find(name, owner)) for name in run_request.models or ("default",)]
         return [
             Job(replace(request, model=name), target) for name, target in islice(cycle(named), run_request.variants)
         ]
-    from ronda.server.doors.app_stream.address import public_address
-    from ronda.server.doors.app_stream.page import Page
-    from ronda.server.doors.app_stream.variants import page_job
-
-    if run_request.models:
-        found = [await server.models.find(name, owner) for name in run_request.models]
-        targets = list(islice(cycle(found), run_request.variants))
-    else:
-        targets = await server.app_stream.models.choose(run_request.variants)
-    page = Page(
-        files=files,
-        main=_main(files),
-        siblings=tuple(names) if len(names) > 1 else (),
-        base_url=public_address(server, incoming),
-    )
-    return [page_job(server, request, target, page, variant) for variant, target in enumerate(targets)]
+    if pages is None:
+        raise BadRequest("this server builds no pages: ask without 'files'", param="files")
+    targets = [await server.models.find(name, owner) for name in run_request.models]
+    return await pages.jobs(incoming, request, files, names, targets)
 
 
 async def _ended_run(server: Server, run: str, owner: str) -> list[Event]:
@@ -93,23 +83,6 @@ def _join_turns(before: list[Event], new: tuple[Turn, ...]) -> tuple[Turn, ...]:
     first = tuple([turn for turn in new if type(turn) is SystemTurn])
     rest = tuple([turn for turn in new if type(turn) is not SystemTurn])
     return (*first, *join_turns(run.turns, rest, run.results))
-
-
-def _files_of(before: list[Event]) -> dict[str, str] | None:
-    from ronda.server.doors.app_stream.page import builds_page
-
-    start = before[0]
-    if type(start) is not RunStarted or not builds_page(start):
-        return None
-    from ronda.server.doors.app_stream.variants import project_of
-
-    project = project_of(before)
-    return None if project is None else project.files
-
-
-def _main(files: dict[str, str]) -> str:
-    pages = [path for path in files if path.endswith((".html", ".htm"))]
-    return "index.html" if "index.html" in files or not pages else pages[0]
 
 
 def _summary(start: RunStarted) -> dict[str, object]:

@@ -27,18 +27,28 @@ from ronda.core.events import (
 )
 from ronda.core.parts import AssistantTurn, user
 from ronda.core.run import Run, rebuild
+from ronda.drive.offload import load
 from ronda.errors import BadRequest, NotFound
 from ronda.host.log import ALL_PREVIEWS, FellBehind, Follower, OnNews, Position, read_position, write_position
 from ronda.host.run import LiveRun
 from ronda.journal import RunQuery, RunState
-from ronda.server.api.approvals import Conflict, answer_question
 from ronda.server.api.run_start import summary_of
+from ronda.server.detached.answers import Conflict, answer_question
 from ronda.server.detached.groups import group_of, runs_of_group
-from ronda.server.detached.run_states import SHOWN_STATES, QueuePlaces, queued_among, queued_runs, shown_state, state_of
-from ronda.server.doors.app_stream.page import builds_page
-from ronda.server.doors.responses.query import Query
+from ronda.server.detached.run_states import (
+    SHOWN_STATES,
+    QueuePlaces,
+    asking_elsewhere,
+    asking_here,
+    queued_among,
+    queued_runs,
+    shown_state,
+    state_of,
+)
 from ronda.server.exchange.follow import EventStream
+from ronda.server.exchange.page_runs import PageRuns
 from ronda.server.http.incoming import Incoming, Json, NoContent, Whole
+from ronda.server.http.query import Query
 from ronda.wire import updates
 from ronda.wire.events import write_frame, write_preview
 from ronda.wire.failures import BROKE_DOWN, RUN_IS_WAITING, Failure
@@ -60,25 +70,47 @@ async def list_runs(server: Server, incoming: Incoming) -> ASGIApp:
     if (group := query.text("group")) is not None:
         found = await runs_of_group(server, group, incoming.owner)
         runs = [rebuild(events) for events in found]
-        queued = await queued_among(server, incoming.owner, *runs)
+        queued = await queued_among(server.catalog.queue, server.runs, incoming.owner, *runs)
         data = [summary_of(run, queued) for run in runs]
         return Json(encode({"object": "list", "data": data, "has_more": False, "next": None}))
     state = query.word("state", "", ("", *SHOWN_STATES))
-    queued = await queued_runs(server, incoming.owner) if state in ("", "queued", "running") else {}
+    queued = (
+        await queued_runs(server.catalog.queue, server.runs, incoming.owner)
+        if state in ("", "queued", "running", "waiting")
+        else {}
+    )
+    asking = asking_here(server.runs, incoming.owner) if state in ("", "waiting", "running") else []
     wanted = RunQuery(
         incoming.owner,
         state=cast("RunState", "running" if state == "queued" else state) if state else None,
         among=tuple(queued) if state == "queued" else None,
-        without=tuple(queued) if state == "running" else (),
+        without=(*queued, *asking) if state == "running" else (),
         session=query.text("session"),
         agent=query.text("agent"),
         before=query.whole("before", None, 0, None),
         limit=query.whole("limit", PAGE, 1, LONGEST_PAGE) or PAGE,
     )
     page = await server.runs.journal.list_runs(wanted)
+    listed = page.runs
+    if state == "waiting" and wanted.before is None:
+        # The journal has runs that wait within a tool as under way.
+        running = await server.runs.journal.list_runs(replace(wanted, state="running", limit=LONGEST_PAGE))
+        asking += await asking_elsewhere(server.runs, running.runs, incoming.owner, queued)
+        more = [one for one in running.runs if one.run in asking]
+        listed = sorted([*more, *listed], key=lambda one: one.started, reverse=True)
+    elif state in ("", "running"):
+        asking += await asking_elsewhere(server.runs, listed, incoming.owner, queued)
+        listed = [one for one in listed if state == "" or one.run not in asking]
     data = [
-        write_summary(one.run, shown_state(one.run, one.state, queued), one.agent, one.session, one.started, one.ended)
-        for one in page.runs
+        write_summary(
+            one.run,
+            "waiting" if one.run in asking else shown_state(one.run, one.state, queued),
+            one.agent,
+            one.session,
+            one.started,
+            one.ended,
+        )
+        for one in listed
     ]
     after = None if page.before is None else str(page.before)
     return Json(encode({"object": "list", "data": data, "has_more": after is not None, "next": after}))
@@ -87,32 +119,39 @@ async def list_runs(server: Server, incoming: Incoming) -> ASGIApp:
 async def get_run(server: Server, incoming: Incoming) -> ASGIApp:
     events = await _find_events(server, incoming)
     run = rebuild(events)
-    return _run_object(run, len(events), events, await queued_among(server, incoming.owner, run))
+    return await _run_object(
+        server, run, len(events), events, await queued_among(server.catalog.queue, server.runs, incoming.owner, run)
+    )
 
 
 async def follow_run(server: Server, incoming: Incoming) -> ASGIApp:
     """What happened in a run after a position, and what will. A client that comes back says the last one it has seen; where
     nothing comes after that, 204 tells an EventSource not to come again."""
     events = await _find_events(server, incoming)
-    after = _after(incoming)
-    if after is not None and type(events[-1]) is RunFinished and after >= (len(events) - 1, 0):
+    after, param = _after(incoming)
+    if after is not None and type(events[-1]) is RunFinished and after[0] == len(events) - 1:
         return NoContent()
     start = events[0]
     assert type(start) is RunStarted
     # A preview goes on from the pieces before it: whoever comes back within a turn has them read again.
     is_watched = any(tool.preview for tool in start.plan.tools)
-    run, follower = await server.runs.follow(events, (after[0], 0) if is_watched and after is not None else after)
+    run, follower = await server.runs.follow(events, after, param)
+    since = _turn_of(events, after) if is_watched and after is not None else after
+    if since is not None and since != after:
+        follower.close()
+        follower = follower.at(since)
     live = server.runs.live.get(incoming.places["id"])
 
     def why_unended(sibling: int) -> Failure | None:
         return BROKE_DOWN if live is not None and live.error is not None else None
 
-    frames = Frames(after, "output" in start.plan.guards, Showing(run) if is_watched else None)
+    frames = Frames(after, "output" in start.plan.guards, Showing(run) if is_watched else None, since)
     return EventStream([Reader(follower)], frames, is_open=True, why_unended=why_unended)
 
 
 async def get_cassette(server: Server, incoming: Incoming) -> ASGIApp:
     """A run as a file that can be played again."""
+    await load("ronda.agent.export")
     from ronda.agent.export import export_run  # few ask for one
 
     events = await _find_events(server, incoming)
@@ -132,8 +171,8 @@ async def steer_run(server: Server, incoming: Incoming) -> ASGIApp:
     """Say something to a run under way: the model hears it with its next call."""
     live = await _under_way(server, incoming)
     text = await incoming.read(server.config.max_body, _read_steering)
-    live.send(Steered(user(text)))
-    return _run_object(live.run, live.facts, live.log.facts if live.log is not None else (), {})
+    await live.tell([live.submit(Steered(user(text)))])
+    return await _run_object(server, live.run, live.facts, live.log.facts if live.log is not None else (), {})
 
 
 async def answer_run(server: Server, incoming: Incoming) -> ASGIApp:
@@ -145,7 +184,7 @@ async def answer_run(server: Server, incoming: Incoming) -> ASGIApp:
     if type(start) is RunStarted and start.call and start.parent is not None:
         raise Conflict(f"the run '{id}' is a call of the run '{start.parent[0]}': answer there", code="run_is_a_call")
     live = await answer_question(server, id, incoming.owner, answer)
-    return _run_object(live.run, live.facts, live.log.facts if live.log is not None else (), {})
+    return await _run_object(server, live.run, live.facts, live.log.facts if live.log is not None else (), {})
 
 
 def _read_steering(body: bytes) -> str:
@@ -215,15 +254,19 @@ class Frames:
     a guardrail may still refuse it. What it allows comes as deltas, and with the run's result.
 
     With a `showing`, events that add to arguments worth watching are followed by what they add; what was seen of the turn
-    that `after` is in is then read again, and not written."""
+    that `after` is in is then read again, from `since` on, and not written."""
 
-    def __init__(self, after: Position | None, guarded: bool = False, showing: Showing | None = None) -> None:
-        self._fact, self._preview = (-1, 0) if after is None else after
+    def __init__(
+        self,
+        after: Position | None,
+        guarded: bool = False,
+        showing: Showing | None = None,
+        since: Position | None = None,
+    ) -> None:
+        self._seen = (-1, 0) if after is None else after
+        self._fact, self._preview = self._seen if since is None else since
         self._guarded = guarded
         self._showing = showing
-        self._seen = (self._fact, self._preview)
-        if showing is not None:
-            self._preview = 0
 
     def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
         return b"".join([self._frame(event) for event in batch])
@@ -248,25 +291,30 @@ class Frames:
         return frame
 
 
-def _run_object(run: Run, facts: int, events: Iterable[Event], queued: QueuePlaces) -> Json:
+async def _run_object(server: Server, run: Run, facts: int, events: Iterable[Event], queued: QueuePlaces) -> Json:
     state = state_of(run, queued)
     members = {**write_run(run, state, facts, events), "group": group_of(run.start)}
-    if builds_page(run.start):
-        from ronda.server.doors.app_stream.variants import project_of  # few runs do
-
-        project = project_of(list(events))
-        members["files"] = {} if project is None else project.files
+    pages: PageRuns | None = server.features.provided(PageRuns)
+    if pages is not None and (files := await pages.files_of(list(events) or [run.start])) is not None:
+        members["files"] = files
     if state == "queued":
         members["queue_position"] = queued[run.id]
     return Json(encode(members))
 
 
-def _after(incoming: Incoming) -> Position | None:
-    """A browser that comes back asks for the same address, and says in a header what it has seen since."""
-    if (header := incoming.header(b"last-event-id")) is not None:
-        return read_position(header, "Last-Event-ID")
-    after = Query(incoming).text("after")
-    return None if after is None else read_position(after, "after")
+def _turn_of(events: Sequence[Event], after: Position) -> Position:
+    """Where the turn begins that a position is in. Facts may lie in between: what people said meanwhile."""
+    numbers = range(min(after[0], len(events) - 1), 0, -1)
+    return next((number for number in numbers if type(events[number]) is ModelStarted), after[0]), 0
+
+
+def _after(incoming: Incoming) -> tuple[Position | None, str]:
+    """The last position that the client has seen, and where it says so. A browser that comes back asks for the same address, and
+    says in a header what it has seen since."""
+    name, text = "Last-Event-ID", incoming.header(b"last-event-id")
+    if text is None:
+        name, text = "after", Query(incoming).text("after")
+    return None if text is None else read_position(text, name), name
 
 
 async def _find_events(server: Server, incoming: Incoming) -> list[Event]:

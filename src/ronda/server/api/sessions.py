@@ -13,8 +13,8 @@ from starlette.types import ASGIApp
 from ronda.errors import BadRequest
 from ronda.host import session_documents
 from ronda.host.leases import Key
-from ronda.server.doors.responses.query import Query
 from ronda.server.http.incoming import Incoming, Json, Whole
+from ronda.server.http.query import Query
 from ronda.server.resources import whole_sessions
 from ronda.store.sessions import Cursor
 from ronda.wire.fields import bad, field, read_bounded, read_fields

@@ -13,9 +13,9 @@ from ronda.core.skills import SkillVersion
 from ronda.errors import BadRequest, TooLarge
 from ronda.files.archives import DEFAULT_LIMITS, folder_of, is_zip, unpack_zip
 from ronda.files.skill_store import find_version
+from ronda.server.doors.shapes import with_shape
 from ronda.server.http.forms import Take, read_parts
 from ronda.server.http.incoming import Incoming, Json, Whole
-from ronda.server.http.shapes import with_shape
 from ronda.wire.skills import (
     SkillShape,
     shape_of,

@@ -20,6 +20,7 @@ from ronda.drive import capabilities_of
 from ronda.drive.offload import aside, is_heavy
 from ronda.errors import BadRequest
 from ronda.providers import Where, open_provider
+from ronda.providers.services import SERVICES
 from ronda.server.http.incoming import Incoming, Json
 from ronda.server.resources.models import Target
 from ronda.wire.capabilities import NotHere
@@ -45,7 +46,9 @@ async def check_transcript(server: Server, incoming: Incoming) -> ASGIApp:
 
 async def _target(server: Server, request: DoorRequest, owner: str) -> Target:
     provider, _, name = request.model.partition(":")
-    if provider not in _BY_SPEC or not name:
+    service = SERVICES.get(provider)
+    by_spec = provider in _BY_SPEC or (service is not None and service.fixed_address is not None)
+    if not by_spec or not name:
         return await server.models.find(request.model, owner)
     # A spec means that model, also where the server answers to any name.
     named = await server.models.find_named(request.model, owner)

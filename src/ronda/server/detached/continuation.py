@@ -20,14 +20,15 @@ from ronda.core.events import Answered, Event, RunFinished, RunStarted
 from ronda.core.run import Run, rebuild
 from ronda.drive import check_answer
 from ronda.errors import BadRequest, NotFound
-from ronda.host.log import ALL_PREVIEWS, Follower, Position
+from ronda.host.log import ALL_PREVIEWS, Follower, Position, until_over
 from ronda.host.run import LiveRun
-from ronda.server.api.approvals import Conflict, answer_question, find_question
-from ronda.server.detached.stored_answers import AnswerDoor, siblings_of
+from ronda.server.detached.answers import Conflict, answer_questions, find_question
+from ronda.server.detached.stored_answers import AnswerDoor
 from ronda.server.exchange.answer import Writer, is_paused
 from ronda.server.exchange.follow import EventStream, Watch
 from ronda.server.http.failure import ErrorWriter, run_error_answer
 from ronda.server.http.incoming import Header, Incoming, Json
+from ronda.server.services.siblings import siblings_of
 from ronda.wire.approvals import Decision
 from ronda.wire.failures import Failure, failure_of_run, why_unended
 
@@ -146,8 +147,12 @@ async def _tell(
             live = server.runs.live.get(choice.start.run)
             check_answer(rebuild(choice.events) if live is None else live.run, answer)
             answers.append((choice, answer))
+    by_run: dict[str, list[Answered]] = {}
     for choice, answer in answers:
-        choice.live = await answer_question(server, choice.start.run, owner, answer, waits=stream)
+        by_run.setdefault(choice.start.run, []).append(answer)
+    lives = await answer_questions(server, owner, by_run, waits=stream)
+    for choice, _ in answers:
+        choice.live = lives[choice.start.run]
 
 
 async def _asked_by(server: Server, choices: Sequence[Choice], decision: Decision, owner: str) -> Choice:
@@ -190,21 +195,12 @@ async def _until_settled(server: Server, incoming: Incoming, choices: Sequence[C
         for choice in choices:
             live = choice.live or server.runs.live.get(choice.start.run)
             if live is not None:
-                over = asyncio.ensure_future(_until_over(live.follow()))
+                over = asyncio.ensure_future(until_over(live.follow()))
                 await asyncio.wait([over, gone], return_when=asyncio.FIRST_COMPLETED)
                 over.cancel()
             choice.events = await server.runs.read(choice.start.run, incoming.owner)
     finally:
         watch.stop()
-
-
-async def _until_over(follower: Follower) -> None:
-    try:
-        while not follower.is_over:
-            if not follower.pull():
-                await follower.wait()
-    finally:
-        follower.close()
 
 
 async def _stream(

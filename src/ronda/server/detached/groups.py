@@ -5,17 +5,16 @@ A group is named after its first run: `group_ab12` is that of `run_ab12`, and ea
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from ronda.core.events import Event, RunFinished, RunStarted
+from ronda.core.events import Event, RunStarted
 from ronda.host.run import LiveRun
-from ronda.server.detached.stored_answers import about_siblings, siblings_of
 from ronda.server.exchange.opening import Job, open_runs
-from ronda.server.runs import new_id
+from ronda.server.services.runs import new_id
+from ronda.server.services.siblings import about_siblings, siblings_of
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -46,7 +45,7 @@ async def open_group(server: Server, owner: str, jobs: Sequence[Job], names: Seq
             lives += await open_runs(server, owner, replace(job, request=request), name)
         except BaseException:
             for live in lives:
-                live.end(RunFinished("cancelled", message="a sibling could not be opened", at=time.time()))
+                live.discard("a sibling could not be opened")
             raise
     return lives
 

@@ -5,6 +5,9 @@
 
 Letters, not connections: processes on several machines may have no way to each other, and a worker listens on no port. Whoever
 only looks at a run, or follows it, reads the journal.
+
+A letter lies in the database, in its log and in its backups. So it has no header that may hold a secret and no query of the
+address; it names the caller, and the process that answers it looks up anew what the caller may do.
 """
 
 from __future__ import annotations
@@ -21,10 +24,9 @@ from msgspec import Struct
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ronda.errors import RondaError
-from ronda.server.detached.peers import FORWARDED_HEADER, JustEnded
-from ronda.server.detached.recovery import recover_all, recover_left
+from ronda.server.detached.peers import JustEnded
+from ronda.server.http.auth import Caller
 from ronda.server.http.incoming import Header, Incoming
-from ronda.store import is_logged
 from ronda.store.postgres import Database
 from ronda.store.postgres_presence import Notice, PostgresPresence
 from ronda.store.sql import Sql
@@ -40,11 +42,18 @@ ANSWER_SECONDS: Final = 30.0
 _FORGOTTEN: Final = "10 minutes"  # after which nobody waits for an answer
 
 
+# What the addresses of runs read of a request's headers. All others stay in the process that the client has asked.
+_HEADERS: Final = frozenset(
+    [b"accept", b"anthropic-beta", b"anthropic-version", b"content-type", b"user-agent", b"x-stainless-lang"]
+)
+
+
 class Letter(Struct, array_like=True):
     method: str
-    target: bytes
+    path: bytes
     headers: list[Header]
     body: bytes
+    caller: Caller
 
 
 class Answer(Struct, array_like=True):
@@ -73,11 +82,10 @@ class Replicas:
         self._journal = journal
         self._app = app
         self._watching: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def open(self) -> None:
         self._presence.hear(self._hear)
-        self._watching = asyncio.get_running_loop().create_task(self._watch())
+        self._watching = self._server.supervisor.keep("the look at other processes", self._watch)
 
     def end_within(self, seconds: float) -> None:
         """This process waits no longer for the database, be it away or not."""
@@ -95,13 +103,14 @@ class Replicas:
 
     async def answer(self, incoming: Incoming, run: str, most: int) -> ASGIApp | None:
         """What the process that drives a run says to a request; None if nobody else drives it, or nobody else need be asked."""
-        if incoming.method in ("GET", "HEAD") or FORWARDED_HEADER in incoming.headers:
+        if incoming.method in ("GET", "HEAD") or incoming.is_letter:
             return None
         if (driver := await self._journal.driver_of(run)) is None:
             return None
         body = await incoming.body(most)
-        headers = [*incoming.headers.items(), (FORWARDED_HEADER, b"1")]
-        letter = Letter(incoming.method, incoming.target, headers, body)
+        headers = [header for header in incoming.headers.items() if header[0] in _HEADERS]
+        caller = await self._server.caller_of(incoming)
+        letter = Letter(incoming.method, incoming.target.partition(b"?")[0], headers, body, caller)
         return await self._answer_of(int(driver), msgspec.msgpack.encode(letter))
 
     async def _answer_of(self, driver: int, letter: bytes) -> Answer:
@@ -136,14 +145,7 @@ class Replicas:
             self._do(self._answer_letters())
 
     def _do(self, job: Any) -> None:
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(job)
-        self._tasks.add(task)
-        task.add_done_callback(self._report_failure)
-
-    def _report_failure(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None and not is_logged(error):
-            log.error("a letter of another process was not answered: %s", error)
+        self._server.supervisor.do("the answer to a letter of another process", job)
 
     async def _answer_letters(self) -> None:
         def take(db: Sql) -> list[tuple[int, bytes]]:
@@ -151,10 +153,10 @@ class Replicas:
             return db.execute(statement, (self._presence.id,)).fetchall()
 
         for id, letter in await self._database.write(take, may_be_lost=True):
-            self._do(self._answer_one(id, _read_letter(letter)))
+            self._do(self._answer_one(id, letter))
 
-    async def _answer_one(self, id: int, letter: Letter) -> None:
-        answer = msgspec.msgpack.encode(await _ask(self._app, letter))
+    async def _answer_one(self, id: int, letter: bytes) -> None:
+        answer = msgspec.msgpack.encode(await _ask(self._app, _read_letter(letter)))
         statement = "UPDATE letter SET answer = ? WHERE id = ?"
         await self._database.write(lambda db: db.execute(statement, (answer, id)), may_be_lost=True)
         await self._presence.tell({"names": [_name(id)]})
@@ -168,14 +170,14 @@ class Replicas:
             try:
                 there = await self._presence.others()
                 if others - there:  # also for what waits for people, whose questions close by themselves
-                    await recover_all(self._server)
+                    await self._server.recovery.recover_all()
                 others = there
                 found = await self._abandoned()
                 # What is seen twice is not just about to be queued, or claimed.
                 left = [*(found & open_before)]
                 random.shuffle(left)  # so that those who look at the same time share them out
                 for run in left:
-                    await recover_left(self._server, run)
+                    await self._server.recovery.recover(run)
                 open_before = found
                 await self._answer_letters()
                 await self._database.write(_forget_letters, may_be_lost=True)
@@ -206,16 +208,15 @@ def _forget_letters(db: Sql) -> None:
 
 async def _ask(app: Any, letter: Letter) -> Answer:
     """What our own app answers."""
-    path, _, query = letter.target.partition(b"?")
     scope: dict[str, Any] = {
         "type": "http",
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
         "scheme": "http",
         "method": letter.method,
-        "path": unquote(path.decode("latin-1")),
-        "raw_path": path,
-        "query_string": query,
+        "path": unquote(letter.path.decode("latin-1")),
+        "raw_path": letter.path,
+        "query_string": b"",
         "root_path": "",
         "headers": letter.headers,
         "client": None,
@@ -239,5 +240,5 @@ async def _ask(app: Any, letter: Letter) -> Answer:
         else:
             answer.body += message.get("body", b"")
 
-    await app(scope, receive, send, is_let_in=True)  # whoever asks us was let in where it asked
+    await app(scope, receive, send, caller=letter.caller)
     return answer

@@ -16,12 +16,13 @@ from starlette.types import ASGIApp
 from ronda.core.events import Event, RunStarted
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
-from ronda.server.doors.responses.query import Query
 from ronda.server.exchange.follow import EventStream
 from ronda.server.exchange.frames import LARGER_PIECES, STARTING_AFTER, NumberedFrames, frames_seen
 from ronda.server.exchange.handoff_runs import HandoffFollower, read_handoff_runs
 from ronda.server.exchange.relay import RelayWriter
 from ronda.server.http.incoming import Header, Incoming, Json
+from ronda.server.http.query import Query
+from ronda.server.services.siblings import siblings_of
 from ronda.wire.background import progress, status_of_all
 from ronda.wire.failures import Failure, error_in_stream, failure_of_run, why_unended
 from ronda.wire.json import encode
@@ -29,8 +30,6 @@ from ronda.wire.json import encode
 if TYPE_CHECKING:
     from ronda.server.app import Server
     from ronda.server.exchange.answer import MakeWriter, Writer
-
-SIBLINGS = "siblings"  # under which a run keeps the names of all choices of its answer
 
 
 @runtime_checkable
@@ -106,16 +105,6 @@ def _start_of(events: list[Event]) -> RunStarted:
     start = events[0]
     assert type(start) is RunStarted
     return start
-
-
-def about_siblings(names: Sequence[str]) -> dict[str, Raw]:
-    return {SIBLINGS: Raw(encode(names))} if len(names) > 1 else {}
-
-
-def siblings_of(start: RunStarted) -> list[str]:
-    """The runs of its answer, one per choice."""
-    kept = start.about.get(SIBLINGS)
-    return [start.run] if kept is None else msgspec.json.decode(kept, type=list[str])
 
 
 async def follow_answer(

@@ -28,11 +28,11 @@ async def chat_completions(server: Server, incoming: Incoming) -> ASGIApp:
     if request.decisions:
         return await continue_answer(server, incoming, request.decisions, request.stream, CHAT_ANSWERS, chat_error)
     user_agent = incoming.header(b"user-agent") or ""
-    if (answer := request.answer.for_client(user_agent, request.options)) is not request.answer:
+    if (answer := request.answer.for_client(user_agent)) is not request.answer:
         request = replace(request, answer=answer)
     target = await server.models.find(request.model, incoming.owner)
     return await Exchange(server, incoming, Job(request, target), ChatAnswer, chat_error, door=CHAT_ANSWERS).answer()
 
 
 def chat_error(failure: Failure) -> bytes:
-    return write_error(failure.message, failure.type, failure.param, failure.code)
+    return write_error(failure.message, failure.type, failure.param, failure.code, failure.details)

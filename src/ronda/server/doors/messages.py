@@ -22,10 +22,13 @@ from ronda.server.exchange.answer import Exchange
 from ronda.server.exchange.opening import Job, count
 from ronda.server.http.failure import error_answer, failure_of
 from ronda.server.http.incoming import Incoming, Json
+from ronda.server.resources.hosted_tools import ServerNames, needs_met_here
 from ronda.server.resources.models import Target
-from ronda.server.runs import new_id
+from ronda.server.resources.secrets import with_secrets
+from ronda.server.services.runs import new_id
 from ronda.wire.anthropic import API
-from ronda.wire.anthropic.server_answer import MessageAnswer, passes_over_events, write_error
+from ronda.wire.anthropic.server_answer import MessageAnswer, passes_over_events
+from ronda.wire.anthropic.server_error import write_error
 from ronda.wire.anthropic.server_request import MessagesRequest, for_anthropic, for_others, read_request
 from ronda.wire.failures import Failure
 
@@ -96,7 +99,12 @@ async def _read(server: Server, incoming: Incoming) -> tuple[MessagesRequest, Ta
         return request, None
     target = await server.models.find(request.model, incoming.owner)
     if target.spec.partition(":")[0] == API:
-        return for_anthropic(request), target
+        rules = server.config.rules_for(request.permission)
+        request = for_anthropic(
+            request,
+            needs_met_here(server.toolbox, server.features.provided(ServerNames), target, request.own_needs, rules),
+        )
+        return request, with_secrets(target, request)
     thinks = _can_think(target, request)
     if not thinks:
         warning = "this model cannot be told how much to think; 'thinking' was ignored"

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 from ronda.core.run import Run
 from ronda.server.detached.stored_answers import AnswerDoor
 from ronda.server.http.incoming import Incoming
+from ronda.wire.anthropic.server_error import write_error
 from ronda.wire.failures import Failure
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 
 def messages_error(failure: Failure) -> bytes:
-    from ronda.wire.anthropic.server_answer import write_error
-
     return write_error(failure.status, failure.message, failure.code)
 
 

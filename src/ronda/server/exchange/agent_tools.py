@@ -23,10 +23,11 @@ from ronda.errors import NotFound, RondaError
 from ronda.prompty.children import Children
 from ronda.prompty.handlers import MissingTool
 from ronda.prompty.model import Host, Prompty
-from ronda.server.doors.mistral.agents import ServedAgent
 from ronda.server.exchange.opening import open_for
 from ronda.server.http.failure import without_paths
+from ronda.server.resources.asking import Ask
 from ronda.server.resources.models import Target
+from ronda.server.resources.served_agent import ServedAgent
 from ronda.tools.agent import AgentTool
 from ronda.tools.mcp.names import offered_name
 from ronda.wire.capabilities import rename_choice
@@ -56,7 +57,7 @@ class NamedAgents:
 
     async def stored(self, name: str) -> AgentTool | None:
         target = await self._server.stored_agents.find_named(name, self._owner)
-        return None if target is None else _tool(self._server, target, self._owner)
+        return None if target is None else await _tool(self._server, target, self._owner)
 
 
 async def tools_of_target(server: Server, target: Target, owner: str) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
@@ -82,19 +83,20 @@ async def tools_of_target(server: Server, target: Target, owner: str) -> tuple[t
     return tuple(tools.values()), tuple(warnings)
 
 
-def _tool(server: Server, target: ServedAgent, owner: str) -> AgentTool:
+async def _tool(server: Server, target: ServedAgent, owner: str) -> AgentTool:
     agent = target.agent
     about = (agent.description or "").strip() or " ".join((agent.instructions or "").split())[:MAX_DESCRIPTION]
-    spec = asked_with_text(
-        offered_name(None, agent.name), about or f"Ask the agent '{agent.name}'.", _labels(server, target)
-    )
+    labels = await _labels(server, target, owner)
+    spec = asked_with_text(offered_name(None, agent.name), about or f"Ask the agent '{agent.name}'.", labels)
     return AgentTool(spec, VersionedAgent(target.version, partial(_open, server, target, owner)))
 
 
-def _labels(server: Server, target: ServedAgent) -> frozenset[str]:
+async def _labels(server: Server, target: ServedAgent, owner: str) -> frozenset[str]:
     """What its tools may do, as far as that can be told before it is called: MCP servers are only connected to then."""
-    needs = server.other_needs(target.needs)
-    offer = server.toolbox.offer(target.declared, 1, target.tools, needs=needs, choice=target.choice)
+    needs = server.features.others(target.needs)
+    ask = Ask(owner, DoorRequest(model=target.id, turns=()), target, needs, (), target.choice)
+    brought = await server.features.bring(ask)
+    offer = server.toolbox.offer(target.declared, 1, target.tools, needs=needs, brought=brought)
     far = () if len(needs) == len(target.needs) else (UNTRUSTED, EGRESS)
     return taint_labels(offer.specs) | set(far)
 

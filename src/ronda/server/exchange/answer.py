@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+from msgspec.structs import replace
 from starlette.types import ASGIApp
 
 from ronda.core.events import Event
@@ -20,23 +22,27 @@ from ronda.drive.offload import LIGHT_TURNS
 from ronda.errors import BadRequest, RondaError
 from ronda.host.run import LiveRun
 from ronda.host.sessions import Visit
-from ronda.server.detached.admission import check_background, check_detach, check_name
 from ronda.server.exchange.follow import EventStream, Watch
 from ronda.server.exchange.frames import number_frames
 from ronda.server.exchange.opening import Job, open_runs
 from ronda.server.exchange.relay import Relay, RelayWriter
 from ronda.server.http.failure import ErrorWriter, error_answer, failure_of, run_error_answer
 from ronda.server.http.incoming import Header, Incoming, Json
-from ronda.server.runs import new_id
+from ronda.server.services.admission import check_background, check_detach, check_name
+from ronda.server.services.runs import new_id
+from ronda.store import StoreError
 from ronda.wire.door_request import SessionWish
-from ronda.wire.failures import BROKE_DOWN, Failure, failure_of_run, why_unended
+from ronda.wire.failures import BROKE_DOWN, Failure, failure_of_run, is_superseded, why_unended
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
 
+T = TypeVar("T")
+
 
 class Writer(Protocol):
-    """Events → a dialect's bytes. Both ways are folds of the same events, so a stream adds up to the plain answer."""
+    """Events → a dialect's bytes. Both ways are folds of the same events, so a stream adds up to the plain answer. A stream is
+    SSE, unless the writer has a `content_type` (a header) and a `keep_alive` (bytes) of its own."""
 
     def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
         """The bytes of a stream for one batch of events of one of the runs; or for why there will be no more."""
@@ -89,7 +95,7 @@ class Exchange:
     ) -> None:
         self._server = server
         self._incoming = incoming
-        self._job = job
+        self._job = job if incoming.rights is None else replace(job, rights=incoming.rights)
         self._make_writer = make_writer
         self._write_error = write_error
         self._outlives = outlives
@@ -104,10 +110,7 @@ class Exchange:
     async def answer(self) -> ASGIApp:
         await self._open()
         lives, request = self._lives, self._job.request
-        first = lives[0].run
-        if len(first.turns) > LIGHT_TURNS:
-            await asyncio.sleep(0)
-        id = first.id.encode()
+        id = lives[0].run.id.encode()
         ids = id if len(lives) == 1 else b", ".join([live.run.id.encode() for live in lives])
         # The second is what Anthropic's SDKs read, the third names all choices.
         headers = [(b"x-request-id", id), (b"request-id", id), (b"x-ronda-run", ids)]
@@ -147,12 +150,19 @@ class Exchange:
             for relay in self._lives:
                 relay.start(self._finished)
         else:
-            if self._visit is not None:  # whoever drives the run goes on with its session
-                await self._visit.leave()
-            await server.background.add([live for live in self._lives if isinstance(live, LiveRun)])
+            lives = [live for live in self._lives if isinstance(live, LiveRun)]
+            try:
+                if self._visit is not None:  # whoever drives the run goes on with its session
+                    await self._visit.leave()
+            except BaseException as error:
+                await self._discard(lives, error)
+                raise
+            await server.background.add(lives)
         headers.append(door.location(runs[0].id))
         if not self._job.request.stream:
-            position = await server.background.position(runs[0].id, owner)
+            position: int | None = None
+            with suppress(StoreError):  # it is queued: that is what the client must know
+                position = await server.background.position(runs[0].id, owner)
             return Json(door.later(self._writer, runs, position), 202, headers)
         if self._job.next is not None:
             return self._stream(headers)
@@ -167,22 +177,25 @@ class Exchange:
         if job.request.background:
             check_background(job.request, has_place=self._door is not None)
         elif self._lingers:
-            check_detach(self._server, job.request)
+            check_detach(self._server.runs, self._server.config, job.request, self._incoming.owner)
         if name is not None:
-            await check_name(self._server, job.request, name)
+            name = await check_name(self._server.runs, job.request, self._incoming.owner, name)
         if job.request.session is not None:
             name = name or new_id("run")
-            self._visit = await self._enter(job.request.session, name)
+            self._visit = await self._unless_away(self._enter(job.request.session, name))
+        lives: list[LiveRun] = []
         try:
-            lives = await open_runs(self._server, self._incoming.owner, job, name or "", self._visit)
+            opening = open_runs(self._server, self._incoming.owner, job, name or "", self._visit)
+            lives = await self._unless_away(opening)
             # Nearly always one: a list of one costs a third of what it costs to go through a list.
             self._writer = self._make_writer([lives[0].run] if len(lives) == 1 else [live.run for live in lives])
             if job.added is not None:
                 for live in lives:
                     await job.added(live.run)
-        except BaseException:
-            if self._visit is not None:
-                await self._visit.leave()
+            if len(lives[0].run.turns) > LIGHT_TURNS:
+                await asyncio.sleep(0)
+        except BaseException as error:
+            await self._discard(lives, error)
             raise
         if self._visit is not None:
             self._server.runs.sessions.begin(self._visit, [live.run.id for live in lives])
@@ -190,6 +203,18 @@ class Exchange:
         if job.next is not None:
             assert isinstance(self._writer, RelayWriter)
             self._lives = [Relay(live, job.next, self._writer) for live in lives]
+
+    async def _discard(self, lives: Sequence[LiveRun], problem: BaseException) -> None:
+        """Runs that were opened, and that nobody will drive, end: a run that is held and not driven could never go on."""
+        for live in lives:
+            live.discard(problem.public if isinstance(problem, RondaError) else "the request was broken off")
+        if self._visit is not None:
+            await self._visit.leave()
+
+    def _unless_away(self, work: Awaitable[T]) -> Awaitable[T]:
+        """Until runs have begun, their client need not wait for a database that is away."""
+        reach = self._server.reach
+        return work if reach is None else reach.wait_for(work)
 
     async def _enter(self, wish: SessionWish, run: str) -> Visit:
         """Wait for the session, for as long as the client does."""
@@ -271,7 +296,8 @@ class Exchange:
                 raise live.error
 
     def _broken(self, error: BaseException, live: LiveRun | Relay) -> RondaError:
-        self._server.report(error, live.run)
+        last = live.legs[-1].live if isinstance(live, Relay) else live
+        self._server.recovery.broke_down(last, error)
         return _as_ours(error)
 
     def _gone(self) -> None:
@@ -305,7 +331,7 @@ class Exchange:
 
     def _failure_of(self, live: LiveRun | Relay) -> Failure | None:
         """Why one of the runs has no answer."""
-        if self._may_be_cancelled and live.cancel_was_asked:
+        if self._may_be_cancelled and live.cancel_was_asked and not is_superseded(live.run):
             return None
         if live.error is not None:
             return failure_of(_as_ours(live.error))

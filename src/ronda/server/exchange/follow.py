@@ -82,6 +82,8 @@ class Following(Protocol):
 
 
 class StreamWriter(Protocol):
+    """Its bytes are events of SSE, unless it has a `content_type` (a header) and a `keep_alive` of its own."""
+
     def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes: ...
 
 
@@ -151,7 +153,9 @@ class EventStream:
                     return
                 self._is_open = self._has_head = True
                 self._sent_at = loop.time()
-                await send({"type": "http.response.start", "status": 200, "headers": _head(self._headers)})
+                await send(
+                    {"type": "http.response.start", "status": 200, "headers": _head(self._writer, self._headers)}
+                )
                 if type(cycle) is Cycle and type(alone) is Follower:
                     self._cycle = cycle
             while not self._has_ended:
@@ -237,7 +241,7 @@ class EventStream:
         """Send what is written, at once; False if that cannot be."""
         piece = b"".join(self._unsent)
         if not self._has_head:
-            if not cycle.begin(_head(self._headers), piece):
+            if not cycle.begin(_head(self._writer, self._headers), piece):
                 self._cycle = None
                 return False
             self._has_head = True
@@ -262,15 +266,17 @@ class EventStream:
         return b"".join([self._write_of(sibling, follower) for sibling, follower in there])
 
     def _write_of(self, sibling: int, follower: Following) -> bytes:
+        data = b""
         try:
-            events = follower.pull()
+            # A pull is a part of what there is: one of which nothing is told must not end in waiting for news.
+            while not data and (events := follower.pull()):
+                data = self._writer.feed(sibling, events)
+                if not self._is_open and any(map(_is_shown, events)):
+                    self._is_open = True
         except FellBehind as error:
             self._end(sibling, follower)
             failure = Failure(error.status_hint, "server_error", str(error), code=FELL_BEHIND)
             return self._writer.feed(sibling, [failure])
-        data = self._writer.feed(sibling, events) if events else b""
-        if not self._is_open and any(map(_is_shown, events)):
-            self._is_open = True
         if follower.is_over:
             if (why := self._why_unended(sibling)) is not None:
                 data += self._writer.feed(sibling, [why])
@@ -298,9 +304,9 @@ class EventStream:
             ring(self._wake)
 
 
-def _head(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def _head(writer: StreamWriter, headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     return [
-        EVENT_STREAM,
+        getattr(writer, "content_type", EVENT_STREAM),
         (b"cache-control", b"no-cache"),
         (b"x-accel-buffering", b"no"),
         *headers,

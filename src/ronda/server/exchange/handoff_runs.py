@@ -12,7 +12,7 @@ from ronda.core.events import Event
 from ronda.core.run import Run, rebuild
 from ronda.host.log import Follower, OnNews
 from ronda.server.exchange.relay import RelayWriter
-from ronda.server.runs import Runs
+from ronda.server.services.runs import Runs
 from ronda.wire.mistral.handoffs import goes_on, next_leg
 
 LOOKS_EVERY: Final = 0.05  # seconds

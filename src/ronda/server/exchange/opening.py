@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -17,34 +17,45 @@ from ronda.core.events import AgentFile, RunStarted
 from ronda.core.known_turns import known_of
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
 from ronda.core.permissions import strictest, would_ask
-from ronda.core.plan import AUTO, Approval, PermissionRule, Plan, ToolChoice, ToolSpec
+from ronda.core.plan import AUTO, Plan, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run
+from ronda.core.taint import may_leak
 from ronda.core.transcript import repair, whole_results
 from ronda.drive import Capabilities, Provider, Tool, capabilities_of
-from ronda.drive.offload import LIGHT_TURNS, aside, is_heavy
+from ronda.drive.offload import LIGHT_TURNS, aside, is_heavy, load
 from ronda.errors import BadRequest, UpstreamError
 from ronda.host.run import LiveRun
 from ronda.host.sessions import Visit
-from ronda.server.config import ServerConfig
-from ronda.server.detached.stored_answers import about_siblings
 from ronda.server.exchange.relay import Next
+from ronda.server.resources.asking import Ask
 from ronda.server.resources.file_addresses import has_files
 from ronda.server.resources.models import Target, TargetOpening, not_redeclared
-from ronda.server.resources.toolbox import NONE_NAMED, NamedTools, Offer
-from ronda.server.runs import new_id
+from ronda.server.resources.toolbox import Brought, Offer
+from ronda.server.services.runs import new_id
+from ronda.server.services.siblings import about_siblings
 from ronda.trace.spans import OpenSpan, begin_span, inside
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.call_ids import about_ids, all_renamed
 from ronda.wire.capabilities import Need, rename_choice
 from ronda.wire.door_request import AnswerOptions, DoorRequest
 from ronda.wire.supplies import ANY_CONTAINER
+from ronda.wire.told_calls import with_marks
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
 
 # The conversation, the same with what an agent says around it, and the options of the answer → what is kept with the run.
 About: TypeAlias = Callable[[tuple[Turn, ...], tuple[Turn, ...], AnswerOptions], dict[str, Raw]]
+
+
+# For requests with files, or with code: slow to import, and most servers see neither.
+_SUPPLIES: Final = (
+    "ronda.server.resources.input_files",
+    "ronda.server.resources.supplies",
+    "ronda.tools.files.documents",
+    "ronda.tools.code.limits",
+)
 
 
 def answer_alone(turns: tuple[Turn, ...], opened: tuple[Turn, ...], answer: AnswerOptions) -> dict[str, Raw]:
@@ -64,6 +75,7 @@ class Job(Struct, frozen=True):
     next: Next | None = None  # who goes on when a run of it has ended
     added: OnOpened | None = None
     waits: bool = False  # for people, although nothing is streamed
+    rights: frozenset[str] | None = None  # what the caller's key may do; None: everything
 
 
 def open_runs(
@@ -106,12 +118,13 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
     # Nearly all requests say no more than whom they ask what, and get the same.
     is_usual = request.is_usual and target is server.models.default and not may_have_files
     is_usual = is_usual and (len(turns) == 1 or not whole_results(turns))
-    setup = server.usual_setups.get(request.stream) if is_usual else None
+    kind = (request.stream, job.rights)
+    setup = server.usual_setups.get(kind) if is_usual else None
     opened = turns
     if setup is None:
         opened, setup = await _set_up(server, owner, job, turns, may_have_files)
         if is_usual and server.is_steady:
-            server.usual_setups[request.stream] = setup
+            server.usual_setups[kind] = setup
     answer = replace(request.answer, model=target.name, warnings=(*request.answer.warnings, *setup.warnings))
     about = job.about(turns, opened, answer)
     if ids or request.about or setup.offer.about:
@@ -125,6 +138,11 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
         session = request.conversation or (
             f"sess_{name.removeprefix('run_')}" if request.session is None else request.session.name
         )
+    marks: tuple[str, ...] = ()
+    if setup.plan.tools and may_leak(setup.plan.tools):
+        before = session if request.session or request.conversation or request.container.id else ""
+        labels = server.toolbox.labels_but([tool.name for tool in request.tools])
+        marks = await server.run_marks.inherited(owner, request, opened, parent, before, labels)
     start = RunStarted(
         name,
         setup.plan,
@@ -139,6 +157,7 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
         outlives=request.lingers > 0,
         file=setup.file,
         version=target.version,
+        marks=marks,
     )
     if request.n == 1:
         live = _live_run(server, job, start, target.provider, setup.offer)
@@ -159,7 +178,9 @@ async def _set_up(
     """The turns that runs start from, and what they get beside."""
     request, target = job.request, job.target
     rounds, warning = server.config.rounds_for(request.max_tool_rounds)
-    opened, offer = await open_for(server, target, request, turns, rounds, owner, may_have_files=may_have_files)
+    opened, offer = await open_for(
+        server, target, request, turns, rounds, owner, may_have_files=may_have_files, rights=job.rights
+    )
     plan = _plan(server, job, capabilities_of(target.provider), offer, rounds)
     if request.session is not None or request.conversation:
         plan = await _with_approved(server, request, plan, owner)
@@ -178,6 +199,7 @@ async def _conversation(
     """The turns, with what the caller does not send of them; the run that they go on from; and the ids that calls have here."""
     parent, ids = request.parent, request.ids
     if parent is None:  # where the dialect names it, the door has put the turns together
+        turns = with_marks(turns)
         found = await server.runs.rejoin(turns, owner)
         turns, parent, ids = found.turns, found.parent, {**ids, **found.ids}
     turns = all_renamed(turns, request.ids)  # what no run was found of, but came with the model's own JSON
@@ -213,7 +235,7 @@ def _plan(server: Server, job: Job, able: Capabilities, offer: Offer, rounds: in
         truncates=request.truncates,
         context_budget=config.context_budget,
         guards=server.runs.guards,
-        permissions=_permissions(config, request.permission),
+        permissions=config.rules_for(request.permission),
     )
     able.check(plan)
     return plan
@@ -232,8 +254,8 @@ def _live_run(server: Server, job: Job, start: RunStarted, provider: Provider, o
     """A run that is journaled, and waits to be driven."""
     journal = server.runs.journal if job.request.keep == "stored" else server.runs.memory
     live = server.runs.new(start, provider, offer.handlers, journal, waits=bool(offer.specs) and _waits(job))
-    if server.named_servers is not None and job.request.needs:
-        server.named_servers.remember(start.run, offer.handlers)
+    if server.features.opening:
+        server.features.opened(start, offer.handlers)
     if job.target.read_answer is not None:
         live.read_answer = job.target.read_answer
     return live
@@ -262,12 +284,13 @@ async def _with_inputs(
     """With what the model is sent, or told, in the place of each file that the request brings."""
     if not has_files(turns):
         return turns
+    await load(*_SUPPLIES)
     from ronda.server.resources.input_files import InputFiles
     from ronda.server.resources.supplies import asks_for_code
 
-    inputs = InputFiles(
-        server.files, server.documents, owner, capabilities_of(target.provider), runs_code=asks_for_code(request)
-    )
+    is_offered = bool(server.config.offer) and target.opener is None  # an agent's file says itself what it has
+    runs_code = is_offered or asks_for_code(request)
+    inputs = InputFiles(server.files, server.documents, owner, capabilities_of(target.provider), runs_code=runs_code)
     return await inputs.settle(server.config, turns)
 
 
@@ -280,17 +303,20 @@ async def open_for(
     owner: str,
     *,
     may_have_files: bool = True,
+    rights: frozenset[str] | None = None,
 ) -> tuple[TargetOpening, Offer]:
     """The conversation a run starts from, and the tools it gets: the agent's, the server's and the caller's.
 
     `may_have_files`: nobody has looked for files in these turns yet, or there are some.
     """
-    if server.mcp is not None and rounds > 0:
-        await server.toolbox.ready()
+    features = server.features
+    if features.standing and rounds > 0:
+        await features.ready()
     if target.opener is None and not request.inputs:
         brought = target.tools
         warnings: tuple[str, ...] = ()
         if server.config.agent_tools and rounds > 0:
+            await load("ronda.server.exchange.agent_tools")
             from ronda.server.exchange.agent_tools import tools_of_target  # for those alone who have such agents
 
             agents, warnings = await tools_of_target(server, target, owner)
@@ -298,28 +324,32 @@ async def open_for(
         opened = TargetOpening(target.begin(turns), brought, target.declared, warnings=warnings)
     else:
         opened = await target.open(turns, request.inputs)
-    declared, needs, tools, named = request.tools, request.needs, opened.tools, NONE_NAMED
+    declared, needs = request.tools, request.needs
     if opened.declared:
         declared = (*not_redeclared(opened.declared, request.tools), *request.tools)
     if target.needs:
         needs = (*target.needs, *request.needs)
-    if needs and server.named_servers is not None:
-        wanted, needs = needs, tuple(server.named_servers.others(needs))
-        if len(needs) != len(wanted) and rounds > 0:
-            named = await server.named_servers.tools(owner, wanted)
-            tools = (*tools, *named.tools)
     choice = _choice(request, target)
-    offer = server.toolbox.offer(
-        declared, rounds, tools, exclusive=opened.exclusive, needs=needs, choice=choice, turns=turns
-    )
-    if named is not NONE_NAMED:
-        offer = _with_named(offer, named)
+    ask: Ask | None = None
+    found: Sequence[Brought] = ()
+    if rounds > 0 and (features.bringing or features.equipping):
+        ask = Ask(owner, request, target, needs, turns, choice, opened.exclusive, rights)
+        found = await features.bring(ask)
+    if needs:
+        needs = tuple(features.others(needs))
+    offer = server.toolbox.offer(declared, rounds, opened.tools, exclusive=opened.exclusive, needs=needs, brought=found)
+    tools = (*opened.tools, *[tool for one in found if not one.is_own for tool in one.tools])
     may_have_files = may_have_files or target.opener is not None  # which may bring some
     is_supplied = request.container is not ANY_CONTAINER or bool(request.outputs)
     if is_supplied or server.code is not None or (may_have_files and has_files(opened.turns)):  # most bring nothing
+        await load(*_SUPPLIES)
         from ronda.server.resources.supplies import supply
 
         opened, offer = await supply(server, owner, target, request, opened, offer, rounds)
+    if ask is not None:
+        for feature in features.equipping:
+            equipped, offer = await feature.equip(ask, opened.turns, offer)
+            opened = replace(opened, turns=equipped)
     if rounds > 0 and len(turns) > 1 and whole_results(turns):
         offer = _with_reader(offer, server.long_results.reader.spec)
     if needs and any(need.confirmed for need in needs):
@@ -347,23 +377,6 @@ def _with_confirmation(server: Server, offer: Offer, needs: Sequence[Need], agen
     return Offer(tuple(specs), offer.handlers, offer.stand_ins, offer.about)
 
 
-def _with_named(offer: Offer, named: NamedTools) -> Offer:
-    """What a request names is offered as it says, also where the server offers it to everybody."""
-    handlers = {**offer.handlers, **{tool.spec.name: tool for tool in named.tools}}
-    return Offer(
-        tuple(
-            [
-                handlers[spec.name].spec if spec.name in handlers else spec
-                for spec in offer.specs
-                if spec.name not in named.hidden
-            ]
-        ),
-        handlers,
-        {**offer.stand_ins, **named.stand_ins},
-        {**offer.about, **named.about},
-    )
-
-
 async def count(server: Server, target: Target, request: DoorRequest, turns: tuple[Turn, ...], owner: str) -> int:
     """How many tokens the model would be sent first, if this were a request for an answer.
 
@@ -388,21 +401,15 @@ async def count(server: Server, target: Target, request: DoorRequest, turns: tup
     return await aside(estimate, repaired, first.tools) if heavy else estimate(repaired, first.tools)
 
 
-def _permissions(config: ServerConfig, wish: Approval) -> tuple[PermissionRule, ...]:
-    """The operator's rules, and what the request adds: a rule only makes calls harder, so a wish widens nothing."""
-    if wish == "auto" and config.agent_permission == "auto":
-        return config.permission
-    mode = strictest((config.agent_permission, wish))
-    return (*config.permission, PermissionRule(mode))
-
-
 async def _with_approved(server: Server, request: DoorRequest, plan: Plan, owner: str) -> Plan:
     """With what people have approved for the session. Most plans ask nobody."""
     session = request.conversation or (request.session.name if request.session is not None else "")
-    if not session or not would_ask(plan):
-        return plan
-    tools = await server.catalog.approved_tools.find(owner, session, server.clock())
-    return replace(plan, remembered=tools) if tools else plan
+    approved = server.catalog.approved_tools
+    if session and would_ask(plan) and (tools := await approved.find(owner, session, server.clock())):
+        plan = replace(plan, remembered=tools)
+    if session and may_leak(plan.tools) and (sends := await approved.sends.find(owner, session, server.clock())):
+        plan = replace(plan, sendable=sends)
+    return plan
 
 
 def _choice(request: DoorRequest, target: Target) -> ToolChoice:

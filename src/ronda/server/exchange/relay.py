@@ -84,6 +84,11 @@ class Relay(Driven):
         try:
             if live.run.ended is None:
                 await live.drive()
+        except BaseException:
+            for opened in following:
+                if opened is not None:
+                    opened.live.discard("the run before it broke down")
+            raise
         finally:
             self.cancel_was_asked = live.cancel_was_asked
         if not following or (after := following[0]) is None:

@@ -13,15 +13,20 @@ import time
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Protocol
+from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from ronda.errors import BadRequest
+from ronda.host.run import look_at
 from ronda.server.http.incoming import Headers
 from ronda.store.keys import KeyRow, Keys, hash_key
 
 FRESH_FOR = 1.0  # seconds until the keys are read again: so long may one that was revoked be accepted
 
 _BEARER = b"Bearer "
+_UNKNOWN = "this API key is not known here; ask whoever runs this server for one"
+_REVOKED = "this API key was revoked; ask whoever runs this server for another"
 
 
 class Unauthorized(BadRequest):
@@ -31,9 +36,27 @@ class Unauthorized(BadRequest):
         super().__init__(message, code="invalid_api_key")  # OpenAI's word for it
 
 
+class Caller(Struct, frozen=True, array_like=True):
+    """Who asks, as one process names it to another: by no secret. `key` is the id of an API key, or "" where there are none."""
+
+    owner: str
+    key: str = ""
+
+
 class Auth(Protocol):
     async def owner(self, headers: Headers) -> str:
         """The name of whoever asks; "" for somebody who says nothing of themselves. Raises Unauthorized."""
+
+
+@runtime_checkable
+class CallerAuth(Auth, Protocol):
+    """Can name a caller to another process, and say there what the caller may do. Without it another process's word is taken."""
+
+    async def caller(self, headers: Headers) -> Caller:
+        """As `owner`."""
+
+    async def check(self, caller: Caller) -> None:
+        """Raises Unauthorized if the caller would not be let in now."""
 
 
 class KeyAuth:
@@ -55,6 +78,24 @@ class KeyAuth:
         key = credential(headers)
         if not self._known:
             return _name_of(key) if key else ""
+        return self._row(key).owner
+
+    async def caller(self, headers: Headers) -> Caller:
+        owner = await self.owner(headers)
+        return Caller(owner, self._row(credential(headers)).id if self._known else "")
+
+    async def check(self, caller: Caller) -> None:
+        if self._clock() >= self._until:
+            await self._look()
+        if not self._known and not caller.key:
+            return
+        row = next((row for row in self._known.values() if row.id == caller.key), None)
+        if row is None or row.owner != caller.owner:
+            raise Unauthorized(_UNKNOWN)
+        if row.revoked is not None:
+            raise Unauthorized(_REVOKED)
+
+    def _row(self, key: bytes) -> KeyRow:
         if not key.startswith(_BEARER):
             raise Unauthorized(
                 "this server wants an API key; send one as 'Authorization: Bearer KEY' or 'x-api-key: KEY'"
@@ -63,15 +104,16 @@ class KeyAuth:
         hash = hash_key(key[len(_BEARER) :].strip())
         row = self._known.get(hash)
         if row is None or not hmac.compare_digest(row.hash, hash):
-            raise Unauthorized("this API key is not known here; ask whoever runs this server for one")
+            raise Unauthorized(_UNKNOWN)
         if row.revoked is not None:
-            raise Unauthorized("this API key was revoked; ask whoever runs this server for another")
-        return row.owner
+            raise Unauthorized(_REVOKED)
+        return row
 
     async def _look(self) -> None:
         """Read the keys once for all who wait. One of them who leaves must not keep the others from knowing."""
         if self._reading is None:
             self._reading = asyncio.create_task(self._read())
+            self._reading.add_done_callback(look_at)  # whoever waited may have left
         reading = self._reading
         await asyncio.wait([reading])
         reading.result()  # a store that cannot be read lets nobody in

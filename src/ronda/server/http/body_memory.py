@@ -1,7 +1,8 @@
 """How much all requests that are being read may hold together: each is bounded, but many at a time could fill the machine.
 
 Bodies of up to 256 KiB are not counted: the harm is in the large ones, and usual requests pay nothing. A body counts by what has
-come of it, not by what its head promises, until it has been decoded.
+come of it, not by what its head promises, until it has been decoded. It counts three times: its pieces, the body that is made of
+them and what is decoded from it are there together. One body is let in however large it may be, if there is no other.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final
 from ronda.errors import RondaError
 
 UNCOUNTED: Final = 256 * 1024
+COPIES: Final = 3  # of a body, while it is read: measured, 20 bodies of 49 MB held 1,470 MB where 512 MiB were allowed
 RETRY_SECONDS: Final = 5  # a client that sends at a usual pace is done by then
 
 
@@ -30,16 +32,17 @@ class BodyMemory:
 
     def grow(self, size: int, new: int) -> int:
         """A body of which `size` bytes were counted has `new` bytes now: how many are counted from now on."""
-        if self.used + new - size > self.limit:
+        others = self.used - COPIES * size
+        if others > 0 and others + COPIES * new > self.limit:
             raise NoRoom(
                 f"this server is reading as many large requests as it has memory for ({self.limit} bytes in all); "
                 "try again in a moment"
             )
-        self.used += new - size
+        self.used += COPIES * (new - size)
         return new
 
     def release(self, size: int) -> None:
-        self.used -= size
+        self.used -= COPIES * size
 
 
 UNBOUNDED: Final = BodyMemory(sys.maxsize)

@@ -12,6 +12,7 @@ from ronda.errors import BadRequest, RondaError
 from ronda.server.http.body_memory import RETRY_SECONDS, NoRoom
 from ronda.server.http.incoming import Header, Json
 from ronda.store import StoreError
+from ronda.store.reach import DatabaseAway
 from ronda.wire.failures import Failure
 
 log = logging.getLogger("ronda.server")
@@ -21,6 +22,8 @@ ErrorWriter: TypeAlias = Callable[[Failure], bytes]
 
 BROKE_DOWN = Failure(500, "server_error", "the server broke down on this request; its log says why")
 STOPPING = Failure(503, "server_error", "the server is stopping, and had no time left for this request")
+
+DATABASE_AWAY: Final = "database_away"  # the code of what cannot be begun until the database is back
 
 # The client's library would repeat a request that answered 5xx; we have tried often enough, and tools may have run.
 _DO_NOT_RETRY: Header = (b"x-should-retry", b"false")
@@ -32,10 +35,11 @@ def failure_of(error: RondaError) -> Failure:
     if isinstance(error, StoreError):
         if not error.is_logged:
             log.error("%s", error)
-        return Failure(error.status_hint, "server_error", f"the server cannot keep or find this: {error.problem}")
+        code, seconds = (DATABASE_AWAY, error.retry_after) if isinstance(error, DatabaseAway) else (None, None)
+        return Failure(error.status_hint, "server_error", error.public, code=code, retry_after=seconds)
     if isinstance(error, NoRoom):
         return Failure(error.status_hint, "server_error", str(error), retry_after=RETRY_SECONDS)
-    return Failure(error.status_hint, "server_error", without_paths(str(error)))
+    return Failure(error.status_hint, "server_error", without_paths(error.public))
 
 
 _PATH: Final = re.compile(r"(?<![\w:/.])/([^\s/'\",:;()]+)((?:/[^\s/'\",:;()]+)+)")

@@ -7,7 +7,7 @@ middleware and response objects would cost a third of a plain request.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qs, quote
 
 from starlette.types import Receive, Scope, Send
@@ -17,6 +17,9 @@ from ronda.errors import BadRequest, TooLarge
 from ronda.server.http.bodies import TINY, read_body
 from ronda.server.http.body_memory import UNBOUNDED, UNCOUNTED, BodyMemory
 from ronda.server.http.cycle import Cycle
+
+if TYPE_CHECKING:
+    from ronda.server.http.routing import Route
 
 T = TypeVar("T")
 
@@ -32,7 +35,10 @@ class WrongType(BadRequest):
 class Incoming:
     """The few things a door reads of a request."""
 
-    __slots__ = ("_memory", "_scope", "headers", "owner", "places", "receive")
+    __slots__ = (
+        "_memory", "_scope", "headers", "is_letter", "owner", "places", "receive", "rights", "route",
+        "signed_in_by",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -48,6 +54,10 @@ class Incoming:
         self.receive = receive
         self.places = places
         self.owner = owner
+        self.rights: frozenset[str] | None = None  # what the caller's key may do; None: everything
+        self.signed_in_by = ""  # the feature that knows whose it is; "": the server's own keys
+        self.route: Route | None = None  # the row of the table of addresses that answers it
+        self.is_letter = False  # another process has asked, which drives no run that this one does not
         self.headers: Headers = dict(scope["headers"])
 
     def run_name(self) -> str | None:
@@ -59,6 +69,12 @@ class Incoming:
         return str(self._scope["method"])
 
     @property
+    def client(self) -> str:
+        """The address that the connection comes from; empty where that is not known."""
+        found = self._scope.get("client")
+        return "" if not found else str(found[0])
+
+    @property
     def scheme(self) -> str:
         return str(self._scope.get("scheme", "http"))
 
@@ -68,6 +84,11 @@ class Incoming:
         path: bytes = self._scope.get("raw_path") or quote(self._scope["path"]).encode()
         query: bytes = self._scope.get("query_string", b"")
         return path.partition(b"?")[0] + (b"?" + query if query else b"")
+
+    @property
+    def root(self) -> str:
+        """The path that the server is mounted at in another app; empty where it stands alone."""
+        return str(self._scope.get("root_path", ""))
 
     @property
     def base(self) -> str:
@@ -172,6 +193,9 @@ class Whole:
         self._body = body
         self.status = status
         self._headers = [(b"content-length", b"%d" % len(body)), *headers]
+
+    def add_headers(self, headers: Sequence[Header]) -> None:
+        self._headers = [*self._headers, *headers]
 
     def send_at_once(self, send: Send) -> bool:
         """Whether it could be sent without waiting, as it nearly always can."""

@@ -2,7 +2,8 @@
 
     400    two names of the server; none, but in HTTP/1.0 (RFC 9112, 3.2)
     431    a head that is larger than 64 KiB, however it comes; as much behind it that is no body
-    408    a head that is not there after `header_seconds`, a body of which nothing has come for `body_seconds`
+    408    a head that is not there after `header_seconds`, a body of which nothing has come for `body_seconds`, that then came at
+           less than `body_rate`, or is not complete after `max_body_seconds`
     —      a client that has taken nothing of its answer for `stall_seconds` is gone
 
 How long it takes is looked at once in a while (`look`), for all connections: a timer for each request would cost more.
@@ -11,15 +12,17 @@ How long it takes is looked at once in a while (`look`), for all connections: a 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 from urllib.parse import unquote
 
 import httptools
+from msgspec import json
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from ronda.server.app import error_writer
 from ronda.server.http.cycle import Cycle
+from ronda.server.http.failure import ErrorWriter
 from ronda.server.http.fair_reads import PIECE, STALL_SECONDS, Pieces
 from ronda.wire.failures import Failure
 
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 MAX_HEAD: Final = 64 * 1024
 HEADER_SECONDS: Final = 20.0
 BODY_SECONDS: Final = 60.0
+BODY_RATE: Final = 500  # bytes a second, as Apache's mod_reqtimeout has it
+MAX_BODY_SECONDS: Final = 3600.0
 # What websockets reads of the head that opens one.
 _SOCKET_HEADERS: Final = 128
 _SOCKET_LINE: Final = 8190
@@ -38,8 +43,22 @@ _parse: Final = HttpToolsProtocol.data_received
 _LOOKED_AT: Final = frozenset((b"expect", b"host"))
 _ASGI: Final[ASGIVersions] = {"version": "3.0", "spec_version": "2.3"}
 
-_LINGER: Final = 2.0  # seconds
+LINGER_SECONDS: Final = (
+    2.0  # since something came: a client that has nothing more to send has had the time to read its answer
+)
+MAX_LINGER_SECONDS: Final = (
+    60.0  # what is sent meanwhile is read and dropped; at 1 MB a second the largest body is through
+)
 _PHRASES: Final = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
+
+
+# The path of an address → how errors are written there.
+FindErrorWriter: TypeAlias = Callable[[str], ErrorWriter]
+
+
+def plain_errors(path: str) -> ErrorWriter:
+    """For a connection whose server has said nothing of dialects."""
+    return lambda failure: json.encode({"error": failure.message})
 
 
 class _StopParser(Exception):
@@ -67,17 +86,44 @@ class _Flow(FlowControl):
 class BoundedProtocol(Pieces, HttpToolsProtocol):
     # Beside uvicorn's, which are nearly as many as an instance's dictionary is quick with.
     __slots__ = (
-        "_answered", "_before", "_begins_here", "_beside_body", "_body_seconds", "_has_host", "_head_failure", "_head_since",
-        "_header_seconds", "_is_between", "_is_ending", "_is_scheduled", "_is_upgrade", "_last", "_received", "_refusal",
-        "_rest", "_unsent", "_unsent_since", "stall_seconds",
+        "_answered",
+        "_before",
+        "_begins_here",
+        "_beside_body",
+        "_body_rate",
+        "_body_seconds",
+        "_body_waited",
+        "_error_writer",
+        "_has_host",
+        "_head_failure",
+        "_head_since",
+        "_header_seconds",
+        "_is_between",
+        "_is_ending",
+        "_is_scheduled",
+        "_is_upgrade",
+        "_last",
+        "_linger_seconds",
+        "_looked",
+        "_max_body_seconds",
+        "_received",
+        "_refusal",
+        "_rest",
+        "_unsent",
+        "_unsent_since",
+        "stall_seconds",
     )  # fmt: skip
 
     def __init__(
         self,
         *args: Any,
+        error_writer: FindErrorWriter = plain_errors,
         header_seconds: float = HEADER_SECONDS,
         body_seconds: float = BODY_SECONDS,
+        body_rate: float = BODY_RATE,
+        max_body_seconds: float = MAX_BODY_SECONDS,
         stall_seconds: float = STALL_SECONDS,
+        linger_seconds: float = LINGER_SECONDS,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
@@ -85,9 +131,15 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         self._is_scheduled = False
         self._unsent = 0
         self._unsent_since = 0.0
+        self._error_writer = error_writer
         self._header_seconds = header_seconds
         self._body_seconds = body_seconds
+        self._body_rate = body_rate
+        self._max_body_seconds = max_body_seconds
+        self._body_waited = 0.0  # seconds that a body was waited for: not while the server did not read …
+        self._looked: float | None = None  # … when it was last waited for
         self.stall_seconds = stall_seconds
+        self._linger_seconds = linger_seconds
         self._head_since: float | None = self.loop.time()  # while one is awaited: from the first moment on
         self._last = 0.0  # when something came
         self._received = 0  # bytes, with all of the piece in which the head began …
@@ -111,12 +163,12 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
 
     @property
     def is_paused(self) -> bool:
-        return self.flow.read_paused or bool(self.pipeline)
+        return not self._is_ending and (self.flow.read_paused or bool(self.pipeline))
 
     def take(self, data: bytes) -> None:
+        self._last = self.loop.time()
         if self._refusal is not None or self._is_ending:
             return
-        self._last = self.loop.time()
         size = len(data)
         self._begins_here = self._is_between
         if self._begins_here:
@@ -134,6 +186,7 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         if not self._begins_here:  # but behind another in this piece: where is not told
             self._received = self._before = PIECE
         self._is_between = self._begins_here = False
+        self._body_waited, self._looked = 0.0, None
         self._beside_body = 0
         self._has_host = False
         self.url = b""
@@ -243,18 +296,35 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
                 self.transport.close()
             return
         waits = cycle is not None and cycle.more_body and not self.flow.read_paused
-        if waits and now - self._last > self._body_seconds:
-            self._refuse(_too_slow(f"nothing of the request's body came for {self._body_seconds:g} seconds"))
+        if not waits:
+            self._looked = None
+        elif (slow := self._slow_body(now)) is not None:
+            self._refuse(_too_slow(slow))
+
+    def _slow_body(self, now: float) -> str | None:
+        """Why a body that is waited for is waited for no longer."""
+        self._body_waited += 0.0 if self._looked is None else now - self._looked
+        self._looked = now
+        if now - self._last > self._body_seconds:
+            return f"nothing of the request's body came for {self._body_seconds:g} seconds"
+        if self._body_waited > self._max_body_seconds:
+            return f"the request's body is not complete after {self._max_body_seconds:g} seconds"
+        if self._body_waited > self._body_seconds and self._received < self._body_waited * self._body_rate:
+            return f"the request's body came at less than {self._body_rate:.0f} bytes a second"
+        return None
 
     def _refuse_head(self, failure: Failure) -> NoReturn:
         self._head_failure = failure
         raise _StopParser
 
     def send_400_response(self, msg: str) -> None:
+        cycle = self.cycle
         if self._head_failure is not None:
             self._refuse(self._head_failure)
+        elif cycle is None or cycle.response_complete or (cycle.more_body and not cycle.response_started):
+            self._refuse(_malformed(msg))
         else:
-            super().send_400_response(msg)
+            super().send_400_response(msg)  # behind a request that is still answered: the connection ends
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -313,7 +383,7 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         if self.transport.is_closing():
             return
         path = (self.url or b"/").partition(b"?")[0].decode("latin-1")
-        body = error_writer(path)(failure)
+        body = self._error_writer(path)(failure)
         self.transport.write(
             b"HTTP/1.1 %d %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
             % (failure.status, _PHRASES[failure.status], len(body), body)
@@ -321,11 +391,22 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         self.linger()
 
     def linger(self) -> None:
-        """A client that is still sending would lose the answer if the connection were closed at once."""
+        """A client that is still sending would lose the answer if the connection were closed before it has sent all: many read
+        none before. So what comes is read and dropped, until nothing has come for a while."""
         self._is_ending = True
+        self._last = self.loop.time()
         self.transport.write_eof()
         self.transport.resume_reading()
-        self.loop.call_later(_LINGER, self.transport.close)
+        self.go_on()
+        self._linger_until(self._last + MAX_LINGER_SECONDS)
+
+    def _linger_until(self, end: float) -> None:
+        now = self.loop.time()
+        due = min(self._last + self._linger_seconds, end)
+        if now >= due or self.transport.is_closing():
+            self.transport.close()
+        else:
+            self.loop.call_at(due, self._linger_until, end)
 
 
 def _bad_host(what: str) -> Failure:
@@ -334,6 +415,10 @@ def _bad_host(what: str) -> Failure:
 
 def _too_large() -> Failure:
     return Failure(431, "invalid_request_error", f"the request's headers are larger than {MAX_HEAD} bytes")
+
+
+def _malformed(problem: str) -> Failure:
+    return Failure(400, "invalid_request_error", f"this is no HTTP request that the server can read: {problem}")
 
 
 def _too_slow(message: str) -> Failure:

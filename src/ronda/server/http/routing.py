@@ -8,42 +8,60 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 from starlette.types import ASGIApp
 
 from ronda.server.http.failure import ErrorWriter
-from ronda.server.http.incoming import NO_PLACES, Incoming
+from ronda.server.http.incoming import NO_PLACES
 from ronda.wire.capabilities import Capability
 from ronda.wire.failures import Failure
 
-if TYPE_CHECKING:
-    from ronda.server.app import Server
-
-Handler: TypeAlias = Callable[["Server", Incoming], Awaitable[ASGIApp]]
+# Of the core: called with the server and the request. Of a feature: with the request (`with_handler` joins the two).
+Handler: TypeAlias = Callable[..., Awaitable[ASGIApp]]
 
 # What a key must be good for: nothing at all, looking at what is kept, changing it, or asking models.
 KeyScope: TypeAlias = Literal["public", "read", "write", "run"]
 
+ANTHROPIC_VERSION: Final = b"anthropic-version"  # a header that all clients of Anthropic's send
 WEBSOCKET: Final = "WEBSOCKET"  # stands for the method of a connection that is upgraded
 
+UNMATCHED: Final = "<unmatched>"  # the path of a request that no row answers, for logs and figures
+
+# What probes, scrapers and the web page ask for all the time: left out of logs and figures.
+_HOUSEKEEPING: Final = frozenset(
+    ("/", "/health", "/ready", "/metrics", "/docs", "/openapi.json", "/api-doc/openapi.json", "/ui")
+)
+
 _PLACE: Final = re.compile(r"\{(\w+)(:path)?\}")
-_CLOSE_ENOUGH: Final = 0.7  # of 1: what is still taken for a slip of the pen
+# Of 1: what is still taken for a slip of the pen. At 0.7 '/v1/moderations', which is not here, was close to '/v1/conversations'.
+_CLOSE_ENOUGH: Final = 0.8
 _LONGEST_GUESSED: Final = 100  # characters of an address that are compared with others
 
 
 class Dialect(Struct, frozen=True):
-    """An API that clients know: its name, and how it says that something went wrong."""
+    """An API that clients know: its name, and how it says that something went wrong.
+
+    `loads` are modules that it is imported from with the first request, beside the event loop.
+    """
 
     name: str
     error: ErrorWriter
+    loads: tuple[str, ...] = ()
+    anthropic_error: ErrorWriter | None = None  # at addresses that clients of Anthropic's have too
+
+    def error_for(self, headers: Mapping[bytes, bytes]) -> ErrorWriter:
+        """How it says to this client that something went wrong."""
+        return self.error if self.anthropic_error is None or ANTHROPIC_VERSION not in headers else self.anthropic_error
 
 
 class Route(Struct, frozen=True):
     """One row. `{name}` in a path stands for one segment, `{name:path}` for all that is left.
 
-    What needs a `capability` is there on servers that have it. What is asked of a run, whoever drives the run answers.
+    What needs a `capability` is there on servers that have it. What is asked of a run, whoever drives the run answers. What
+    `needs_store` is refused while the database is away.
     """
 
     method: str
@@ -53,6 +71,25 @@ class Route(Struct, frozen=True):
     scope: KeyScope
     capability: Capability | None = None
     of_run: str | None = None  # the name of the run that its `id` stands for begins with this; None: it is about no run
+    needs_store: bool = True
+    loads: tuple[str, ...] = ()  # as those of a dialect: what answers is imported with the first request
+
+    def with_handler(self, handler: Handler) -> Route:
+        return replace(self, handler=handler)
+
+
+def is_housekeeping(method: str, path: str) -> bool:
+    """Of a row's path; so is a browser's question whether it may ask."""
+    return method == "OPTIONS" or path in _HOUSEKEEPING or path.startswith("/ui/")
+
+
+async def _no_handler(*arguments: object) -> ASGIApp:
+    raise AssertionError("a request that no row answers has no handler")
+
+
+def unmatched(method: str, dialect: Dialect) -> Route:
+    """Stands for the row of a request that has none."""
+    return Route(method, UNMATCHED, dialect, _no_handler, "public")
 
 
 class Routes:
@@ -75,6 +112,10 @@ class Routes:
             if row.method == "GET":
                 methods["HEAD"] = row
             self._dialects.setdefault(_family(row.path), row.dialect)
+
+    def with_rows(self, rows: Iterable[Route]) -> Routes:
+        """The same table, and more."""
+        return Routes([*self.rows, *rows], self._default)
 
     def find(self, method: str, path: str) -> tuple[Route, Mapping[str, str]] | Failure:
         """The row of a request and what stands in its places; or why there is none."""
@@ -111,8 +152,14 @@ class Routes:
 
     def _guess(self, path: str) -> str:
         """A client whose base address lacks the /v1, or has it twice, is the commonest way to miss an address."""
-        close = difflib.get_close_matches(path[:_LONGEST_GUESSED], self._fixed, 1, _CLOSE_ENOUGH)
-        return f"; did you mean {close[0]}?" if close else ""
+        known = {_unversioned(address): address for address in self._fixed}
+        close = difflib.get_close_matches(_unversioned(path[:_LONGEST_GUESSED]), known, 1, _CLOSE_ENOUGH)
+        return f"; did you mean {known[close[0]]}?" if close else ""
+
+
+def _unversioned(path: str) -> str:
+    """Without the /v1, which all addresses share: that much alike tells nothing."""
+    return "/".join([word for word in path.split("/") if word not in ("", "v1")])
 
 
 def _pattern(path: str) -> re.Pattern[str]:

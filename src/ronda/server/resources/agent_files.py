@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -31,17 +32,26 @@ from ronda.prompty.history import PLACE_OF_THREAD, place_in, thread_of
 from ronda.prompty.inputs import kept_inputs
 from ronda.prompty.load import read_file, tell_load
 from ronda.prompty.model import Prompty, for_one_run
-from ronda.prompty.prepare import prepare
+from ronda.prompty.preparation import prepare
 from ronda.prompty.report import Problem
 from ronda.prompty.tool_kinds import tools_of
 from ronda.prompty.turns import turns_of
 from ronda.prompty.upstream import Upstream, upstream_of
+from ronda.providers.http.transport import Transport
 from ronda.server.http.failure import without_paths
 from ronda.server.resources.models import Target, TargetOpening
 from ronda.server.resources.toolbox import Toolbox
 from ronda.trace.spans import Tracer
 
 ENDING = ".prompty"
+# What files are read, rendered and run with: imported when a server starts that has some, and not while clients wait.
+_SLOW_IMPORTS = (
+    "yaml",
+    "ronda.prompty.jinja",
+    "ronda.prompty.mustache",
+    "ronda.agent.children",
+    "ronda.providers.vision",
+)
 _NO_FILE = "no file is the agent '{}', which it names; it is looked for among the agents that clients make"
 
 
@@ -59,8 +69,16 @@ class _LoadedFile(Struct, frozen=True):
 
 
 class AgentFiles:
-    def __init__(self, folder: str, toolbox: Toolbox, agent_tools: Mapping[str, Sequence[str]] | None = None) -> None:
-        """`agent_tools`: the name of an agent → names of others that are its tools, beside those that its file has."""
+    def __init__(
+        self,
+        folder: str,
+        toolbox: Toolbox,
+        agent_tools: Mapping[str, Sequence[str]] | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        """`agent_tools`: the name of an agent → names of others that are its tools, beside those that its file has. `transport`:
+        how the servers of their models are reached."""
+        self._transport = transport
         self._folder = Path(folder)
         self._toolbox = toolbox
         self._agent_tools = dict(agent_tools or {})
@@ -69,6 +87,8 @@ class AgentFiles:
         self._stamps: dict[str, tuple[int, int, str]] = {}  # a file's name → its time, size and title
         if not self._folder.is_dir():
             raise BadConfig(f"there is no folder of agents {folder!r}")
+        for name in _SLOW_IMPORTS:
+            import_module(name)
 
     def names(self) -> Iterable[str]:
         paths = sorted(self._folder.rglob(f"*{ENDING}"))
@@ -203,7 +223,7 @@ class AgentFiles:
             return _LoadedFile(None, None, str(error) if line is None else f"line {line}: {error}")
 
     def _made(self, name: str, prompty: Prompty, upstream: Upstream) -> _LoadedFile:
-        agent = agent_of(prompty, upstream)
+        agent = agent_of(prompty, upstream, self._transport)
         spec = agent.model if isinstance(agent.model, str) else type(agent.model).__name__
         own = prompty.model.options if prompty.model is not None else None
         target = Target(

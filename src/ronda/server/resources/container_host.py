@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -14,11 +13,9 @@ from ronda.core.files import StoredFile
 from ronda.core.supplies import NO_LIMITS, CodeLimits, SkillMount
 from ronda.errors import BadRequest, NotFound
 from ronda.files.file_store import FileFacts, FileStore, not_found
+from ronda.server.resources.session_folders import SessionFolders
 from ronda.store.containers import Containers
 from ronda.wire.containers import session_of
-
-if TYPE_CHECKING:
-    from ronda.server.resources.code_tools import CodeTools
 
 _MOST_CONTAINERS = 1000
 _TOUCH_SECONDS = 30.0  # its last use is noted no more often
@@ -29,7 +26,7 @@ class ContainerHost:
         self,
         rows: Containers,
         files: FileStore,
-        code: CodeTools | None,
+        code: SessionFolders | None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._rows = rows

@@ -28,6 +28,8 @@ class Dispatch:
         self._otherwise = otherwise
         self._timeout = timeout
         self._retry = retry
+        if self._addresses or otherwise is not None:
+            import ronda.tools.dispatch  # noqa: F401 (when a server starts: with aiohttp behind it, for who has an address)
 
     @classmethod
     def of(cls, config: ServerConfig) -> Dispatch:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 from msgspec.structs import replace
 
 from ronda.core.parts import File, Turn, UserPart, UserTurn
+from ronda.drive.offload import load
 from ronda.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def _is_named(part: UserPart) -> TypeGuard[File]:
 
 async def with_files(config: ServerConfig, turns: Sequence[Turn], named: Sequence[File]) -> tuple[Turn, ...]:
     """The turns with the files themselves where they are `named`. Raises BadRequest."""
+    await load("ronda.tools.fetch.files")
     from ronda.tools.fetch.addresses import AllowList
     from ronda.tools.fetch.fetcher import Fetcher, FetchFailed
     from ronda.tools.fetch.files import fetch_file
@@ -50,7 +52,7 @@ async def with_files(config: ServerConfig, turns: Sequence[Turn], named: Sequenc
     addresses = list(dict.fromkeys((file.data or "", file.name) for file in named))
     if len(addresses) > MAX_FILES:
         raise BadRequest(f"the request names {len(addresses)} files by their addresses; it may name {MAX_FILES}")
-    fetcher = Fetcher(AllowList.parse(config.fetch_allow))
+    fetcher = Fetcher(AllowList.parse(config.fetch_allow), routes=config.fetch_routes)
     failure: Exception | None = None
     try:
         async with asyncio.TaskGroup() as group:

@@ -111,6 +111,7 @@ class InputFiles:
             )
         content = await asyncio.to_thread(decode, data)
         listed = await asyncio.to_thread(_listed_inline, data, content, name, kind)
+        listed = replace(listed, marks=file.marks)
         if not is_document(listed.format):
             return listed
 

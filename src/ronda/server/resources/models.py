@@ -128,6 +128,7 @@ class Models:
         self._takes_any = "*" in aliases
         self._names = dict.fromkeys(("default", "", name, spec, *self._aliases), self.default)
         self._sources: list[Source] = []
+        self.missing_key: str | None = None  # the variable that the key of the server's model would be in
 
     def add(self, source: Source) -> None:
         self._sources.append(source)

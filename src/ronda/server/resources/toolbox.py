@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from msgspec import Raw
 
-from ronda.core.events import Event, RunStarted
+from ronda.core.events import RunStarted
 from ronda.core.found_tools import FIND_TOOLS
-from ronda.core.parts import Turn
-from ronda.core.plan import AUTO, ToolChoice, ToolSpec
+from ronda.core.plan import ToolChoice, ToolSpec
 from ronda.drive import Tool
 from ronda.errors import BadConfig, BadRequest, NotFound
 from ronda.server.resources.dispatch import Dispatch
+from ronda.server.resources.marks import USUAL_LABELS
 from ronda.tools.callback import CallbackTool
+from ronda.tools.deps import wanted_deps
 from ronda.wire.capabilities import Capability, Need, NotHere
 
 if TYPE_CHECKING:
     from ronda.prompty.registry import AgentNames, Lent
-    from ronda.server.resources.web_search import WebSearch
-    from ronda.tools.mcp.servers import ServersPerLoop
+    from ronda.tools.mcp.servers import McpServers
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -34,18 +34,38 @@ class Offer(msgspec.Struct, frozen=True):
     about: dict[str, Raw] = {}  # kept with the run, for whoever goes on with it
 
 
-class NamedTools(msgspec.Struct, frozen=True):
-    """The tools of MCP servers that a request names; those of the operator's servers that it does not want; what a choice may
-    call them; and what is kept with the run."""
+class Brought(msgspec.Struct, frozen=True):
+    """What a feature brings to one request: tools; names of tools that the request is not to see; what a choice may call them;
+    and what is kept with the run."""
 
     tools: tuple[Tool, ...] = ()
     hidden: frozenset[str] = frozenset()
     stand_ins: Mapping[str, tuple[str, ...]] = {}
     about: dict[str, Raw] = {}
+    is_own: bool = (
+        False  # they count as the server's own: no request may declare their names, and they come before the target's
+    )
 
 
-NONE_NAMED = NamedTools()
 DECLARED_KINDS = ("callback", "dispatch")  # kinds of tools that a request declares, and this server runs
+
+
+class StandingTools(Protocol):
+    def standing_tools(self) -> Sequence[Tool]: ...
+
+
+class ToolFeatures(Protocol):
+    """What a toolbox asks of the server's features."""
+
+    @property
+    def standing(self) -> Sequence[StandingTools]: ...
+
+    @property
+    def tool_names(self) -> Sequence[str]: ...
+
+    def names_for(self, need: Need) -> tuple[str, ...]: ...
+
+    def run_declared(self, spec: ToolSpec) -> Tool | None: ...
 
 
 class Toolbox:
@@ -55,53 +75,62 @@ class Toolbox:
         callbacks: Mapping[str, Callable[..., Any]] | None = None,
         dispatch: Dispatch | None = None,
         capabilities: Mapping[Capability, Sequence[Tool]] | None = None,
-        web: WebSearch | None = None,
-        mcp: ServersPerLoop | None = None,
+        features: ToolFeatures | None = None,
         max_offered: int = 64,
     ) -> None:
-        """`tools` and those of MCP servers are offered to every request, those of `capabilities` to those that ask for them."""
-        self._web = web
+        """`tools` and the standing ones of features are offered to every request, those of `capabilities` to those that ask for
+        them."""
+        self._features = features
+        self._standing = () if features is None else features.standing
         self._dispatch = Dispatch() if dispatch is None else dispatch
         fixed: dict[str, Tool] = {}
         for tool in (*tools, *self._dispatch.own):
             if tool.spec.name in fixed:
                 raise BadConfig(f"two tools of this server are named '{tool.spec.name}'")
+            if (wanted := wanted_deps(tool)) is not None:
+                raise BadConfig(
+                    f"the tool '{tool.spec.name}' takes a ToolContext[{wanted.written}], which only run_agent(…, deps=…) "
+                    "can give it; a tool of a server takes a ToolContext"
+                )
             fixed[tool.spec.name] = tool
         self._callbacks = dict(callbacks or {})
         self._capabilities = {name: tuple(found) for name, found in (capabilities or {}).items()}
         self._fixed = Offer(tuple([tool.spec for tool in fixed.values()]), fixed)
-        self._mcp = mcp
         self._most = max_offered
         self._with_finder: tuple[Sequence[ToolSpec], Offer] = ((), self._fixed)
-        self._with_mcp: tuple[Sequence[Tool], Offer] = ((), self._fixed)
+        self._with_standing: tuple[list[Sequence[Tool]], Offer] = ([], self._fixed)
+        # The MCP servers that files of agents may name; None: there are none.
+        self.servers_here: Callable[[], McpServers] | None = None
         # An owner → who knows the agents of this server by name, as this owner may use them.
         self.agents_for: Callable[[str], AgentNames] | None = None
 
     def _own(self) -> Offer:
-        """What every request is offered: the same value until a tool of an MCP server comes or goes."""
-        if self._mcp is None:
+        """What every request is offered: the same value until a standing tool comes or goes."""
+        if not self._standing:
             return self._fixed
-        tools = self._mcp.here().all_tools()
-        known, offer = self._with_mcp
-        if tools is not known:
+        found = [feature.standing_tools() for feature in self._standing]
+        known, offer = self._with_standing
+        if len(found) != len(known) or any(now is not before for now, before in zip(found, known, strict=True)):
+            tools = [tool for tools in found for tool in tools]
             handlers = {**self._fixed.handlers, **{tool.spec.name: tool for tool in tools}}
             offer = Offer((*self._fixed.specs, *[tool.spec for tool in tools]), handlers)
-            self._with_mcp = (tools, offer)
+            self._with_standing = (found, offer)
         return offer
 
     @property
-    def is_steady(self) -> bool:
-        """Whether requests that ask for no tool are always offered the same."""
-        return self._mcp is None and self._web is None
-
-    async def ready(self) -> None:
-        """Wait for MCP servers that are being connected to for the first time."""
-        if self._mcp is not None:
-            await self._mcp.here().ready()
+    def fixed_specs(self) -> Sequence[ToolSpec]:
+        """Of the tools that every request has, without those of features."""
+        return self._fixed.specs
 
     @property
     def names(self) -> list[str]:
-        return [*self._own().handlers, *self._callbacks, *(() if self._web is None else self._web.names)]
+        return [*self._own().handlers, *self._callbacks, *(() if self._features is None else self._features.tool_names)]
+
+    def labels_but(self, declared: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """Of every tool that this server may have run, whether it is offered or not; but for those that a request declares."""
+        tools = [*self._own().handlers.values(), *[tool for tools in self._capabilities.values() for tool in tools]]
+        found = {tool.spec.name: tool.spec.labels for tool in (*tools, *self._dispatch.by_name.values())}
+        return {name: labels for name, labels in {**USUAL_LABELS, **found}.items() if name not in declared}
 
     def lent_to(self, owner: str) -> Lent:
         """Who here runs what an agent declares, and what the agents that it starts do."""
@@ -111,7 +140,7 @@ class Toolbox:
         return Lent(
             {**self._dispatch.by_name, **callbacks, **self._own().handlers},
             self._dispatch.otherwise,
-            None if self._mcp is None else self._mcp.here(),
+            None if self.servers_here is None else self.servers_here(),
             None if self.agents_for is None else self.agents_for(owner),
         )
 
@@ -124,7 +153,7 @@ class Toolbox:
             return (FIND_TOOLS,)
         if capable := self._capable(need):
             return tuple(capable)
-        if self._web is not None and (names := self._web.names_for(need)):
+        if self._features is not None and (names := self._features.names_for(need)):
             return names
         own = {*self.names, *[tool.spec.name for tool in agents]}
         found = next((name for name in (need.hosted.tool, need.called) if name in own), None)
@@ -155,11 +184,9 @@ class Toolbox:
             found |= self._capable(need)
         return found
 
-    def handlers_for(self, start: RunStarted, events: Sequence[Event]) -> dict[str, Tool]:
+    def handlers_for(self, start: RunStarted) -> dict[str, Tool]:
         """Who runs the tools of a run that was begun before, as far as they are this server's."""
         capable = {tool.spec.name: tool for tools in self._capabilities.values() for tool in tools}
-        if self._web is not None:
-            capable |= {tool.spec.name: tool for tool in self._web.reopen(start, events)}
         found: dict[str, Tool] = {}
         own = self._own().handlers
         for spec in start.plan.tools:
@@ -195,7 +222,9 @@ class Toolbox:
         """Who runs a tool that a request declares, if anybody here does."""
         if (callback := self._callbacks.get(spec.name)) is not None:
             return self._called_back(spec, callback)
-        return self._dispatch.tool(spec)
+        if (tool := self._dispatch.tool(spec)) is not None or self._features is None:
+            return tool
+        return self._features.run_declared(spec)
 
     def offer(
         self,
@@ -205,22 +234,22 @@ class Toolbox:
         *,
         exclusive: bool = False,
         needs: Sequence[Need] = (),
-        choice: ToolChoice = AUTO,
-        turns: Sequence[Turn] = (),
+        brought: Sequence[Brought] = (),
     ) -> Offer:
         """`rounds` of 0 offers and runs nothing of ours: the ordinary client-side flow.
 
         `agents` are the tools of the agent that answers, `exclusive` without the server's. One the caller declares under the
-        same name is the caller's. `turns` are the conversation so far.
+        same name is the caller's. `brought` is what features have for this request.
         """
         own = self._own()
+        others = [one for one in brought if not one.is_own]
+        agents = (*agents, *[tool for one in others for tool in one.tools]) if others else agents
         asked_for = self._meet(needs, agents) if needs else {}
         about: dict[str, Raw] = {}
-        if self._web is not None and rounds and choice.mode != "none":
-            web = self._web.choose(needs, unasked=not exclusive)
-            if web is not None:
-                asked_for |= {tool.spec.name: tool for tool in self._web.tools(web, turns)}
-                about = self._web.about(web)
+        for one in brought:
+            if one.is_own:
+                asked_for |= {tool.spec.name: tool for tool in one.tools}
+                about |= one.about
         for spec in declared:
             if spec.name in asked_for or (spec.name in own.handlers and not exclusive):
                 raise BadRequest(
@@ -230,7 +259,7 @@ class Toolbox:
         if rounds == 0:
             return Offer(declared, {})
         if not declared and not agents and not exclusive and not needs and not asked_for:
-            return own
+            return _with_brought(own, others) if others else own
         specs: list[ToolSpec] = [tool.spec for tool in asked_for.values()]
         handlers: dict[str, Tool] = asked_for if exclusive else {**own.handlers, **asked_for}
         names = {spec.name for spec in declared} | handlers.keys()
@@ -248,4 +277,19 @@ class Toolbox:
             for need in needs
             if (found := self.tools_for(need, agents))
         }
-        return Offer((*(() if exclusive else own.specs), *specs), handlers, stand_ins, about)
+        offer = Offer((*(() if exclusive else own.specs), *specs), handlers, stand_ins, about)
+        return _with_brought(offer, others) if others else offer
+
+
+def _with_brought(offer: Offer, brought: Sequence[Brought]) -> Offer:
+    """What a request names is offered as it says, also where the server offers it to everybody."""
+    for one in brought:
+        handlers = {**offer.handlers, **{tool.spec.name: tool for tool in one.tools}}
+        specs = [
+            handlers[spec.name].spec if spec.name in handlers else spec
+            for spec in offer.specs
+            if spec.name not in one.hidden
+        ]
+        stand_ins = {**offer.stand_ins, **one.stand_ins}
+        offer = Offer(tuple(specs), handlers, stand_ins, {**offer.about, **one.about})
+    return offer

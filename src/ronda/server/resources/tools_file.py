@@ -11,8 +11,10 @@ compaction = …         who sums up what `context-budget` cuts: a function, or 
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -102,5 +104,15 @@ def _module(path: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise BadConfig(f"the tools file {path!r} cannot be loaded: {type(error).__name__}: {error}") from error
+        where = _line_of(error, file)
+        raise BadConfig(f"the tools file {where} cannot be loaded: {type(error).__name__}: {error}") from error
     return module
+
+
+def _line_of(error: BaseException, file: Path) -> str:
+    """The file and the last of its lines that was running when this was raised."""
+    names = {str(file), os.path.abspath(file)}  # Python keeps the second where the path that was given is relative
+    lines = [number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename in names]
+    if isinstance(error, SyntaxError) and error.filename in names and error.lineno is not None:
+        lines.append(error.lineno)
+    return repr(f"{file}:{lines[-1]}" if lines else str(file))

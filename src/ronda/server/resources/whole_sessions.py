@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ronda.host import session_documents
 from ronda.host.leases import Key
+from ronda.store.marks import of_session
 from ronda.wire.sessions import SessionDocument
 
 if TYPE_CHECKING:
@@ -33,15 +34,18 @@ async def fork_session(
     round: int | None = None,
 ) -> str:
     where = {"num_turns": num_turns, "round": round}
-    return await session_documents.fork(
+    made = await session_documents.fork(
         server.runs.sessions, key, name, run=run, workspaces=_workspaces(server), **where
     )
+    await server.catalog.marks.copy(key[0], of_session(key[1]), of_session(made), server.clock())
+    return made
 
 
 async def delete_session(server: Server, key: Key) -> bool:
     was_there = await session_documents.delete(server.runs.sessions, key)
     await server.containers.delete(*key)
     await server.catalog.approved_tools.forget(*key)
+    await server.catalog.marks.forget(key[0], of_session(key[1]))
     return was_there
 
 

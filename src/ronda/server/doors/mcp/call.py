@@ -46,7 +46,7 @@ async def call(server: Server, owner: str, tool: AgentTool, arguments: dict[str,
     await _drive(lives, tell)
     for live in lives:
         if live.error is not None:
-            server.report(live.error, live.run)
+            server.recovery.broke_down(live, live.error)
             return CallResult(BROKE_DOWN.message, failed=True)
         if (failure := failure_of_run(live.run)) is not None:
             return CallResult(failure.message, failed=True)

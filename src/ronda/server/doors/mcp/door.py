@@ -17,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ronda._version import __version__
+from ronda.host.supervisor import Supervisor
 from ronda.server.doors.mcp.call import call
 from ronda.server.doors.mcp.tools import tools_for
 
@@ -66,20 +67,29 @@ class McpDoor:
     """The address /mcp of one server, on one event loop."""
 
     def __init__(self, server: Server) -> None:
-        self._manager = StreamableHTTPSessionManager(make_server(server), max_request_body_size=server.config.max_body)
+        self._server = server
+        self._manager: StreamableHTTPSessionManager | None = None
         self._is_up = asyncio.Event()
         self._is_over = asyncio.Event()
-        # Contexts of the SDK are left by the task that entered them.
-        self._holder = asyncio.create_task(self._hold(), name="mcp door")
+        # Contexts of the SDK are left by the task that entered them. It ends after the runs that were called through it.
+        self._holder = Supervisor(server.supervisor.sleep).keep("the MCP door", self._hold)
 
     async def _hold(self) -> None:
-        async with self._manager.run():
-            self._is_up.set()
-            await self._is_over.wait()
+        """A manager of the SDK serves once: each start has its own."""
+        made = make_server(self._server)
+        self._manager = StreamableHTTPSessionManager(made, max_request_body_size=self._server.config.max_body)
+        try:
+            async with self._manager.run():
+                self._is_up.set()
+                await self._is_over.wait()
+        finally:
+            self._is_up.clear()
 
     async def answer(self, owner: str, body: bytes | None) -> ASGIApp:
         """`body`: what was read of the request; None if nothing was."""
         await self._is_up.wait()
+        manager = self._manager
+        assert manager is not None
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             # A session is its owner's: the SDK lets nobody else speak in it.
@@ -87,7 +97,7 @@ class McpDoor:
             # What stands around a header's value is no part of it; the SDK compares values with the body.
             headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
             incoming = receive if body is None else _after(body, receive)
-            await self._manager.asgi_app({**scope, "headers": headers, "user": user, _OWNER: owner}, incoming, send)
+            await manager.asgi_app({**scope, "headers": headers, "user": user, _OWNER: owner}, incoming, send)
 
         return app
 

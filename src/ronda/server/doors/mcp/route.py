@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.errors import BadConfig, NotFound
 from ronda.server.doors.chat import chat_error
 from ronda.server.http.browser_guard import refused_socket
 from ronda.server.http.failure import error_answer
-from ronda.server.http.incoming import Incoming
+from ronda.server.http.incoming import Incoming, Json
 from ronda.wire.failures import Failure
+from ronda.wire.json import UNREADABLE
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
+
+
+_INVALID_REQUEST: Final = -32600  # JSON-RPC's
 
 
 class McpPort:
@@ -46,4 +52,33 @@ async def mcp(server: Server, incoming: Incoming) -> ASGIApp:
 
     # Read here, within the bounds of all requests: the SDK knows those of one alone.
     body = await incoming.body(server.config.max_body) if incoming.method == "POST" else None
+    if body is not None and (refusal := _refusal(body)) is not None:
+        return refusal
     return await door_of(server).answer(incoming.owner, body)
+
+
+class _Message(Struct, frozen=True):
+    """JSON-RPC's envelope. What a method takes is the SDK's to check."""
+
+    jsonrpc: Literal["2.0"]
+    id: int | str | float | None = None
+    method: str | None = None
+    params: dict[str, Raw] | None = None
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+def _refusal(body: bytes) -> Json | None:
+    """An answer to JSON that is no message of MCP's: the SDK would list every field of every message that it is not."""
+    try:
+        message = msgspec.json.decode(body, type=_Message)
+    except msgspec.ValidationError as error:
+        problem = str(error).replace("`", "")
+    except UNREADABLE:
+        return None  # no JSON at all, of which the SDK says so
+    else:
+        if message.method is not None or message.result is not UNSET or message.error is not UNSET:
+            return None
+        problem = "it has no 'method'"
+    said = {"code": _INVALID_REQUEST, "message": f"this is no JSON-RPC 2.0 message: {problem}"}
+    return Json(msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": said}), 400)

@@ -16,11 +16,13 @@ from starlette.types import ASGIApp
 from ronda.core.parts import SystemTurn, Turn
 from ronda.errors import BadRequest, NotFound, quote_names
 from ronda.providers import split_spec
+from ronda.providers.services import dialect_of
 from ronda.server.doors.mistral.endpoint import Asks, matches
 from ronda.server.doors.mistral.upstream import Blocked, no_moderation, speaks_mistral, without_hints
 from ronda.server.http.incoming import Incoming, Json, NoContent
 from ronda.server.resources.models import Models, Target, not_redeclared
-from ronda.server.runs import new_id
+from ronda.server.resources.served_agent import ServedAgent
+from ronda.server.services.runs import new_id
 from ronda.store.agents import AgentRow, Agents, AliasRow
 from ronda.wire.json import encode
 from ronda.wire.mistral.agents import AgentBody, keep, read_create, read_stored, read_update, when, write_agent
@@ -32,14 +34,6 @@ if TYPE_CHECKING:
     from ronda.server.app import Server
 
 PREFIX = "ag_"
-
-
-class ServedAgent(Target, frozen=True, kw_only=True):
-    """What answers for a stored agent."""
-
-    id: str
-    version: int
-    agent: AgentBody
 
 
 class StoredAgents:
@@ -93,7 +87,7 @@ def serve_agent(agent: AgentBody, base: Target, id: str = "", version: int = 0) 
         raise Blocked(f"blocked: the agent sets block_on_error, and {no_moderation}", code="guardrail_error")
     options, choice = agent.options()
     extra = {**options.extra, **raws({"guardrails": agent.guardrails or None})}
-    options = without_hints(msgspec.structs.replace(options, extra=extra), split_spec(base.spec)[0])
+    options = without_hints(msgspec.structs.replace(options, extra=extra), dialect_of(split_spec(base.spec)[0]))
     declared = agent.declared()
     return ServedAgent(
         name=base.name,
@@ -175,7 +169,7 @@ async def _check(server: Server, agent: AgentBody, owner: str) -> None:
         refuse("value_error", (*BODY, "model"), f"this server has no such model; there is {there_is}", agent.model)
     declared = agent.declared()
     server.toolbox.offer(
-        declared.specs, 0, needs=server.other_needs(declared.needs)
+        declared.specs, 0, needs=server.features.others(declared.needs)
     )  # says if a name is taken, or something is not here
 
 

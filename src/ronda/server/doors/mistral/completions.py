@@ -14,7 +14,6 @@ from ronda.core.plan import AUTO
 from ronda.errors import NotFound, quote_names
 from ronda.server.detached.continuation import continue_answer
 from ronda.server.detached.stored_answers import AnswerDoor
-from ronda.server.doors.mistral.agents import ServedAgent
 from ronda.server.doors.mistral.endpoint import mistral_error
 from ronda.server.doors.mistral.handoffs import next_of, offer_handoffs
 from ronda.server.doors.mistral.history import place_of
@@ -23,8 +22,9 @@ from ronda.server.exchange.answer import Exchange
 from ronda.server.exchange.opening import Job, answer_alone
 from ronda.server.http.incoming import Incoming
 from ronda.server.resources.models import Target
-from ronda.server.runs import Runs
-from ronda.wire.call_ids import INSTEAD, stored_id
+from ronda.server.resources.served_agent import ServedAgent
+from ronda.server.services.runs import Runs
+from ronda.wire.call_ids import INSTEAD, stored_ids
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.mistral.declarations import raws
 from ronda.wire.mistral.handoffs import about_ways
@@ -90,12 +90,12 @@ def _instead(request: CompletionRequest) -> CompletionRequest:
 async def _caller_of(runs: Runs, turns: tuple[Turn, ...], owner: str) -> str | None:
     """The agent whose calls the end of a conversation answers, where it is one that another agent handed over to."""
     last = turns[-1] if turns else None
-    for result in last.results if isinstance(last, ToolTurn) else ():
-        if (name := await runs.journal.run_of_call(owner, stored_id(result.call_id))) is not None:
-            events = await runs.read(name, owner)
-            start = events[0] if events else None
-            if isinstance(start, RunStarted) and INSTEAD in start.about:
-                return msgspec.json.decode(start.about["agent_id"], type=str)
+    ids = [result.call_id for result in last.results] if isinstance(last, ToolTurn) else []
+    for name in dict.fromkeys((await runs.journal.runs_of_calls(owner, stored_ids(ids))).values() if ids else ()):
+        events = await runs.read(name, owner)
+        start = events[0] if events else None
+        if isinstance(start, RunStarted) and INSTEAD in start.about:
+            return msgspec.json.decode(start.about["agent_id"], type=str)
     return None
 
 

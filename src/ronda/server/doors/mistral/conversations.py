@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,10 +20,10 @@ from ronda.core.events import Asked, RunFinished
 from ronda.core.parts import AssistantTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.core.run import Run, rebuild
-from ronda.errors import NotFound, quote_names
+from ronda.errors import NotFound, RondaError, quote_names
 from ronda.server.detached.continuation import resume_answer
 from ronda.server.detached.stored_answers import follow_answer, standing, unfinished_body
-from ronda.server.doors.mistral.agents import ServedAgent, find_model, serve_agent
+from ronda.server.doors.mistral.agents import find_model, serve_agent
 from ronda.server.doors.mistral.completions import find_agent
 from ronda.server.doors.mistral.endpoint import Asks, matches, mistral_error
 from ronda.server.doors.mistral.handoffs import next_of, offer_handoffs
@@ -35,8 +35,10 @@ from ronda.server.doors.mistral.history import (
     join_history,
     last_run,
     place_of,
+    read_end,
     read_history,
     turns_before,
+    with_agent,
 )
 from ronda.server.doors.mistral.upstream import fit_to_upstream, without_prompt
 from ronda.server.exchange.answer import Exchange
@@ -44,9 +46,11 @@ from ronda.server.exchange.handoff_runs import read_handoff_runs
 from ronda.server.exchange.opening import Job, OnOpened
 from ronda.server.http.incoming import Header, Incoming, Json, NoContent
 from ronda.server.resources.models import Target
-from ronda.server.runs import new_id
-from ronda.store import WriteConflict
+from ronda.server.resources.served_agent import ServedAgent
+from ronda.server.services.runs import new_id
+from ronda.store import StoreError, WriteConflict
 from ronda.store.conversations import ConversationRow, RunRow
+from ronda.store.marks import of_session
 from ronda.wire.approvals import Decision
 from ronda.wire.json import encode
 from ronda.wire.mistral.conversation_answer import ConversationAnswer
@@ -86,10 +90,12 @@ def _adder(server: Server, keep: Keep) -> OnOpened:
             await keep(run)
         except BaseException as error:
             # Its input is in the journal already: say there that nothing came of it.
-            why = "the conversation went on" if isinstance(error, WriteConflict) else str(error)
-            journal = server.runs.journal
-            journal.append(run.id, [RunFinished("cancelled", message=why, at=time.time())])
-            journal.release(run.id)
+            why = error.public if isinstance(error, RondaError) else str(error)
+            why = "the conversation went on" if isinstance(error, WriteConflict) else why
+            end = RunFinished("cancelled", message=why, at=time.time())
+            run.apply(end)
+            server.runs.journal.append(run.id, [end])
+            server.runs.journal.release(run.id)
             if isinstance(error, WriteConflict):
                 raise Busy(str(error), code="conversation_busy") from error
             raise
@@ -264,7 +270,7 @@ async def append(server: Server, incoming: Incoming) -> ASGIApp:
         return await _confirm(server, incoming, row, wish)
     async with _hold_conversation(server, incoming.owner, row.id):
         rows = await server.catalog.conversations.runs(incoming.owner, row.id)
-        history = await _history(server, incoming, row, rows)
+        history = _must_be_there(await read_end(server.runs, rows, incoming.owner), row)
         if history.busy:
             raise _busy(row.id)
         last = history.runs[-1] if history.runs else None
@@ -331,7 +337,10 @@ async def _row(server: Server, incoming: Incoming) -> ConversationRow:
 
 
 async def _history(server: Server, incoming: Incoming, row: ConversationRow, rows: list[RunRow]) -> History:
-    history = await read_history(server.runs, rows, incoming.owner)
+    return _must_be_there(await read_history(server.runs, rows, incoming.owner), row)
+
+
+def _must_be_there(history: History, row: ConversationRow) -> History:
     if history.lost:
         raise NotFound(
             f"what was said in the conversation '{row.id}' is not kept any more; start another one",
@@ -350,7 +359,29 @@ async def list_conversations(server: Server, incoming: Incoming) -> ASGIApp:
         about = read_conversation(row.body)
         if metadata is None or matches(msgspec.json.decode(encode(about.metadata)), metadata):
             found.append(row)
-    return Json(encode([await _conversation_object(server, incoming, row) for row in found[first:last]]))
+    return Json(encode(await _list(server, incoming, found[first:last])))
+
+
+async def _list(server: Server, incoming: Incoming, rows: Sequence[ConversationRow]) -> list[dict[str, Any]]:
+    """Runs are read where it is not noted yet which agent the last one leaves its conversation with."""
+    conversations, owner = server.catalog.conversations, incoming.owner
+    agents = await conversations.agents(owner)
+    shown: list[dict[str, Any]] = []
+    noted: list[tuple[str, str, str]] = []
+    for row in rows:
+        about = read_conversation(row.body)
+        if about.agent_id is not None and (agent := agents.get(row.id)) is not None:
+            about = with_agent(about, agent)
+        elif about.agent_id is not None and (runs := await conversations.runs(owner, row.id)):
+            end = await read_end(server.runs, runs, owner)
+            about = agent_after(about, end.runs[-1] if end.runs else None)
+            if about.agent_id is not None and not end.busy and end.runs:
+                noted.append((row.id, runs[-1].run, about.agent_id))
+        shown.append(write_conversation(row.id, about, row.created, row.updated))
+    if noted:
+        with suppress(StoreError):  # a full disk keeps nobody from reading: the next list looks again
+            await conversations.note_agents(noted)
+    return shown
 
 
 async def _conversation_object(server: Server, incoming: Incoming, row: ConversationRow) -> dict[str, Any]:
@@ -384,6 +415,7 @@ async def delete(server: Server, incoming: Incoming) -> ASGIApp:
     row = await _row(server, incoming)
     await server.catalog.conversations.delete(incoming.owner, row.id)
     await server.catalog.approved_tools.forget(incoming.owner, row.id)
+    await server.catalog.marks.forget(incoming.owner, of_session(row.id))
     return NoContent()
 
 

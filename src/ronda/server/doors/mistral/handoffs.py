@@ -14,11 +14,11 @@ from ronda.core.plan import ToolSpec
 from ronda.drive import Tool, ToolContext, ToolOutput
 from ronda.errors import BadRequest, ProtocolError, RondaError
 from ronda.host.run import LiveRun
-from ronda.server.doors.mistral.agents import ServedAgent
 from ronda.server.doors.mistral.history import turns_in
 from ronda.server.exchange.opening import Job, OnOpened, open_runs
 from ronda.server.exchange.relay import Leg, Next
 from ronda.server.resources.models import Target
+from ronda.server.resources.served_agent import ServedAgent
 from ronda.wire.door_request import DoorRequest
 from ronda.wire.mistral.handoffs import (
     MOST_HANDOFFS,
@@ -119,7 +119,7 @@ def next_of(
             [following] = await open_runs(server, owner, job, next_leg(run), visit)
             server.runs.sessions.hand_over(run.id, following.run.id)
         except RondaError as error:
-            return Leg(_fail_handoff(server, live, turns, str(error)), added=added)
+            return Leg(_fail_handoff(server, live, turns, error.public), added=added)
         return Leg(following, job.next, added)
 
     return after

@@ -17,7 +17,7 @@ from ronda.core.parts import SystemTurn, Turn
 from ronda.core.run import Run, rebuild
 from ronda.core.transcript import UnknownCall, join_turns
 from ronda.errors import BadRequest, NotFound
-from ronda.server.runs import Runs
+from ronda.server.services.runs import Runs
 from ronda.store.conversations import RunRow
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.json import encode
@@ -92,18 +92,35 @@ async def read_history(runs: Runs, rows: Sequence[RunRow], owner: str) -> Histor
     return History(found, busy, lost and not found)
 
 
-async def last_run(runs: Runs, rows: Sequence[RunRow], owner: str) -> ConversationRun | None:
-    """The last run that counts, without reading those before it."""
+async def read_end(runs: Runs, rows: Sequence[RunRow], owner: str) -> History:
+    """As much of the history as it takes to go on from it: the last run that counts has all that was said. Only where a
+    conversation was begun again within a run, and nothing has been said since, those before it are read, too."""
+    found: list[ConversationRun] = []
+    busy = lost = False
     leave_out = 0
     for row in reversed(rows):
         if leave_out:
             leave_out -= 1
-        elif events := await runs.read(row.run, owner):
-            run = rebuild(events)
-            if run.ended is not None and run.ended.reason not in ("failed", "cancelled", "interrupted"):
-                return ConversationRun(row, run, events)
+            continue
+        events = await runs.read(row.run, owner)
+        if not events:
+            lost = True
+            continue
+        run = rebuild(events)
+        if run.ended is None or run.ended.reason in ("failed", "cancelled", "interrupted"):
+            busy = busy or run.ended is None
             leave_out = handed_before(run)
-    return None
+            continue
+        found.insert(0, ConversationRun(row, run, events))
+        if row.upto is None:
+            break
+    return History(found, busy, lost and not found)
+
+
+async def last_run(runs: Runs, rows: Sequence[RunRow], owner: str) -> ConversationRun | None:
+    """The last run that counts."""
+    history = await read_end(runs, rows, owner)
+    return history.runs[-1] if history.runs else None
 
 
 def agent_after(about: ConversationBody, last: ConversationRun | None) -> ConversationBody:
@@ -113,9 +130,14 @@ def agent_after(about: ConversationBody, last: ConversationRun | None) -> Conver
     handoff = handoff_of(last.run) if last.row.upto is None else None
     kept = last.run.start.about.get("agent_id")
     now = handoff.next.id if handoff is not None else None if kept is None else msgspec.json.decode(kept, type=str)
-    if now is None or now == about.agent_id:
+    return about if now is None else with_agent(about, now)
+
+
+def with_agent(about: ConversationBody, agent: str) -> ConversationBody:
+    """The same version of its agent, or another agent as it is now."""
+    if agent == about.agent_id:
         return about
-    return msgspec.structs.replace(about, agent_id=now, agent_version=None)
+    return msgspec.structs.replace(about, agent_id=agent, agent_version=None)
 
 
 def turns_before(runs: Sequence[ConversationRun]) -> tuple[Turn, ...]:

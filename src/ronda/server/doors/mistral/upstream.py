@@ -14,6 +14,7 @@ from ronda.core.plan import Options
 from ronda.drive import capabilities_of
 from ronda.errors import BadRequest
 from ronda.providers import split_spec
+from ronda.providers.services import dialect_of
 from ronda.server.resources.models import Target
 from ronda.wire.mistral import native_api
 from ronda.wire.mistral.chunks import relabel_native
@@ -55,6 +56,7 @@ def speaks_mistral(target: Target) -> bool:
 def fit_to_upstream(request: CompletionRequest, target: Target) -> CompletionRequest:
     """The request as this upstream can be asked it."""
     provider, name = split_spec(target.spec)
+    provider = dialect_of(provider)
     answer = request.answer
     if request.guardrail_level != "no" and provider not in _MISTRAL:
         if request.guardrail_level == "always":

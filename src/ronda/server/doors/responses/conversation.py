@@ -7,32 +7,43 @@ stand around a conversation and are not carried over.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from ronda.core.events import Event, RunStarted
 from ronda.core.parts import SystemTurn, ToolTurn, Turn
 from ronda.core.run import Run, rebuild
+from ronda.core.taint import marks_of
 from ronda.core.transcript import UnknownCall, join_turns
 from ronda.errors import BadRequest, NotFound
 from ronda.server.resources.models import Target
 from ronda.wire.call_ids import all_renamed, caller_ids, model_ids
-from ronda.wire.openai_responses.input import read_items
+from ronda.wire.openai_responses.client_calls import APPROVAL_ID
+from ronda.wire.openai_responses.input import read_items, untold
 from ronda.wire.openai_responses.input_items import item_named
-from ronda.wire.openai_responses.resource import StoredOptions, conversation, fields_with, run_id
+from ronda.wire.openai_responses.resource import StoredOptions, conversation, fields_with, response_id, run_id, since_of
 from ronda.wire.openai_responses.server_answer import ResponseAnswer
 from ronda.wire.openai_responses.server_request import ResponseRequest
+from ronda.wire.told_calls import ToldCall, own_id, run_of
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
 
 
+MAX_RECALLED: Final = 64  # responses of one conversation that are read again for what came of their calls
+# An item's id: its kind, the response that it is of (`resource.response_id`), and its place there.
+_ITEM: Final = re.compile(r"(?:[a-z]{1,12}_)?(?:ronda_)?([0-9a-f]{24}(?:-[0-9]{1,9})?)_(?:in)?[0-9]{1,9}")
+
+
 class Local(Protocol):
     """Responses that only one connection knows."""
 
-    def find(self, response: str) -> Run | None: ...
+    def find(self, response: str) -> tuple[Run, int] | None:
+        """The run, and how many events it has."""
 
 
 async def join_conversation(
@@ -40,9 +51,14 @@ async def join_conversation(
 ) -> ResponseRequest:
     """The request with its whole conversation: items that were only named, and what the response before it left."""
     turns, ids = request.turns, request.ids
-    if request.named:
-        found = {at: await _named_item(server, id, owner, at) for at, id in request.named}
-        read = read_items(request.items, await server.responses.sealer(owner), found)
+    if request.items:
+        written = _Responses(server, owner)
+        items = list(request.items)
+        for at, id in request.named:
+            items[at] = await _named_item(written, id, at)
+        known = await _told_calls(written, untold(items))
+        continues = request.previous is not None
+        read = read_items(items, await server.responses.sealer(owner), known, continues=continues)
         turns, ids = tuple(read.turns), read.ids
     parent = None
     session = request.conversation
@@ -59,9 +75,9 @@ async def join_conversation(
 
 
 async def _previous(server: Server, response: str, owner: str, local: Local | None) -> tuple[Run, tuple[str, int]]:
-    run = local.find(response) if local is not None else None
-    if run is not None:
-        return run, (run.id, len(run.turns))
+    known = local.find(response) if local is not None else None
+    if known is not None:
+        return known[0], (known[0].id, known[1])
     events = await server.runs.read(run_id(response), owner)
     run = rebuild(events) if events else None
     if run is None or fields_with(run) is None:
@@ -101,16 +117,75 @@ def _unanswered(before: Sequence[Turn], turns: Sequence[Turn]) -> list[Turn]:
     return left
 
 
-async def _named_item(server: Server, id: str, owner: str, at: int) -> Raw:
-    run = "run_" + (id.split("_")[1].partition("-")[0] if id.count("_") == 2 else "")
-    events = await server.runs.read(run, owner)
-    item = None
-    if events:
-        found = rebuild(events)
-        if (kept := fields_with(found)) is not None:
-            written = ResponseAnswer([found])
-            written.fold(0, events[1:])
-            item = item_named(id, found, kept, written.items)
+# ---- items of responses that were made here ---------------------------------------------------------------------------
+
+
+class _WrittenResponse(Struct, frozen=True):
+    run: Run
+    options: StoredOptions
+    answer: ResponseAnswer
+
+
+class _Responses:
+    """Responses written again from their runs' logs, each once for a request."""
+
+    def __init__(self, server: Server, owner: str) -> None:
+        self._server = server
+        self._owner = owner
+        self._written: dict[str, _WrittenResponse | None] = {}
+
+    async def of_item(self, id: str) -> _WrittenResponse | None:
+        """The response that an item is of, by the item's id. A question of an upstream's service has an id of the service's."""
+        named = _ITEM.fullmatch(id)
+        if named is not None:
+            response = f"resp_{named[1]}"
+        elif id.startswith(APPROVAL_ID):
+            runs = await self._server.runs.journal.runs_of_calls(self._owner, [id])
+            response = response_id(runs[id]) if id in runs else ""
+        else:
+            return None
+        if response not in self._written:
+            self._written[response] = await self._write(response)
+        return self._written[response]
+
+    async def _write(self, response: str) -> _WrittenResponse | None:
+        events = await self._events(run_id(response))
+        run = rebuild(events) if events else None
+        since = since_of(response)
+        if run is None or (options := fields_with(run)) is None or since > len(events):
+            return None
+        answer = ResponseAnswer([run], since=since)
+        answer.skip(0, events[1:since])
+        answer.fold(0, events[max(1, since) :])
+        return _WrittenResponse(run, options, answer)
+
+    async def _events(self, run: str) -> list[Event]:
+        """Also of a response that is not stored, while it is remembered."""
+        events = await self._server.runs.memory.read(run)
+        if events and type(events[0]) is RunStarted and events[0].owner == self._owner:
+            return events
+        return await self._server.runs.read(run, self._owner)
+
+
+async def _named_item(responses: _Responses, id: str, at: int) -> Raw:
+    found = await responses.of_item(id)
+    item = None if found is None else item_named(id, found.run, found.options, found.answer.items)
     if item is None:
         raise NotFound(f"Item with id '{id[:100]}' not found.", param=f"input[{at}].id")
     return item
+
+
+async def _told_calls(responses: _Responses, ids: Sequence[str]) -> dict[str, ToldCall]:
+    """What is known of calls that ran here, by their ids in the conversation. Of a very long one, the newest."""
+    found: dict[str, ToldCall] = {}
+    runs: set[str] = set()
+    for id in reversed(ids):
+        runs.add(run_of(id) or "")
+        response = await responses.of_item(id) if len(runs) <= MAX_RECALLED else None
+        told = None if response is None else {own_id(key): told for key, told in response.answer.told.items()}.get(id)
+        if response is not None and told is not None and told.result is not None:
+            spec = response.run.tools.get(told.call.name)
+            marks = marks_of((*told.result.marks, *(() if spec is None else spec.labels)))
+            result = replace(told.result, call_id=id, marks=tuple(sorted(marks)))
+            found[id] = ToldCall(replace(told.call, id=id), result)
+    return found

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 from msgspec.structs import replace
 from starlette.types import ASGIApp
 
 from ronda.core.events import ModelFinished
-from ronda.core.parts import AssistantTurn, Turn
+from ronda.core.parts import NULL, AssistantTurn, Turn
 from ronda.core.plan import AUTO, NO_OPTIONS
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run
 from ronda.drive import Show
+from ronda.providers import split_spec
 from ronda.server.detached.continuation import resume_answer
 from ronda.server.doors.responses.conversation import Local, join_conversation
 from ronda.server.exchange.answer import Exchange, MakeWriter, Writer
 from ronda.server.exchange.opening import Job, count
 from ronda.server.http.incoming import Header, Incoming, Json
+from ronda.server.resources.hosted_tools import ServerNames, needs_met_here
 from ronda.server.resources.models import Target
+from ronda.server.resources.secrets import with_secrets
 from ronda.store.catalog import Catalog
 from ronda.wire.background import progress
 from ronda.wire.door_request import AnswerOptions
@@ -32,9 +35,13 @@ from ronda.wire.openai_responses.encrypted_content import Sealer
 from ronda.wire.openai_responses.resource import StoredOptions, code_of, response_id
 from ronda.wire.openai_responses.server_answer import SDK_LANGUAGE, ResponseAnswer, progress_type
 from ronda.wire.openai_responses.server_request import ResponseRequest, read_request, request_of
+from ronda.wire.openai_responses.service_tools import for_service
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
+
+
+_OPENAI: Final = "openai"  # the provider whose upstreams speak this API
 
 
 class Responses:
@@ -88,6 +95,7 @@ async def count_input(server: Server, incoming: Incoming) -> ASGIApp:
     )
     target = await server.models.find(request.model, owner)
     request = await join_conversation(server, request, target, owner)
+    request, target = _fit_to_service(server, request, target)
     return Json(
         b'{"object":"response.input_tokens","input_tokens":%d}'
         % await count(server, target, request, request.turns, incoming.owner)
@@ -124,6 +132,7 @@ async def answer(
         )
     target = await server.models.find(request.model, owner)
     request = await join_conversation(server, request, target, owner, local)
+    request, target = _fit_to_service(server, request, target)
     if not request.generates:
         # Nobody is asked, so nothing is owed: neither a call nor a form.
         target = replace(target, provider=Silent(), choice=AUTO, options=NO_OPTIONS)
@@ -133,6 +142,22 @@ async def answer(
         return resumed(runs, [0])
 
     return await _exchange(server, incoming, request, target, writer).answer()
+
+
+def _fit_to_service(server: Server, request: ResponseRequest, target: Target) -> tuple[ResponseRequest, Target]:
+    """What an upstream of this API runs itself is left to it, where this server does not."""
+    if not request.needs or split_spec(target.spec)[0] != _OPENAI:
+        return request, target
+    declared = [need for need in request.needs if need.native != NULL]
+    here = needs_met_here(
+        server.toolbox,
+        server.features.provided(ServerNames),
+        target,
+        declared,
+        server.config.rules_for(request.permission),
+    )
+    request = for_service(request, here)
+    return request, with_secrets(target, request)
 
 
 def _is_response(run: Run) -> bool:

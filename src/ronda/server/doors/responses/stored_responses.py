@@ -12,10 +12,10 @@ from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
 from ronda.host.log import ALL_PREVIEWS
 from ronda.host.run import LiveRun
-from ronda.server.doors.responses.query import Query
 from ronda.server.exchange.follow import EventStream
 from ronda.server.exchange.frames import LARGER_PIECES, STARTING_AFTER, frames_seen
 from ronda.server.http.incoming import Incoming, Json
+from ronda.server.http.query import Query
 from ronda.wire.background import progress
 from ronda.wire.failures import Failure, why_unended
 from ronda.wire.json import encode

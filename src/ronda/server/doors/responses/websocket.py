@@ -38,6 +38,7 @@ from ronda.wire.openai_responses.server_request import request_of
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
+    from ronda.server.http.routing import Route
 
 log = logging.getLogger("ronda.server")
 
@@ -60,7 +61,7 @@ FIELDS: Final[dict[str, str]] = {
 
 async def responses_socket(server: Server, incoming: Incoming) -> ASGIApp:
     async def connection(scope: Scope, receive: Receive, send: Send) -> None:
-        await Connection(server, scope, receive, send).run()
+        await Connection(server, scope, receive, send, route=incoming.route).run()
 
     return connection
 
@@ -68,8 +69,17 @@ async def responses_socket(server: Server, incoming: Incoming) -> ASGIApp:
 class Connection:
     """One client's connection. A task of its own reads what comes in, so that a client that goes away is noticed at once."""
 
-    def __init__(self, server: Server, scope: Scope, receive: Receive, send: Send, lifetime: float = LIFETIME) -> None:
+    def __init__(
+        self,
+        server: Server,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        lifetime: float = LIFETIME,
+        route: Route | None = None,
+    ) -> None:
         self._server = server
+        self._route = route
         self._receive = receive
         self._send = send
         self._lifetime = lifetime
@@ -77,11 +87,12 @@ class Connection:
         self._incoming: deque[str | bytes] = deque()
         self._news = asyncio.Event()
         self._closed = asyncio.Event()
-        self._runs: dict[str, Run] = {}  # by the id of the response, the newest last
+        # Those that have ended, with how many events each has, by the id of the response; the newest last.
+        self._runs: dict[str, tuple[Run, int]] = {}
         self._is_over = False  # the connection has had its time
         self._is_refused = False  # the request under way has no answer but an error
 
-    def find(self, response: str) -> Run | None:
+    def find(self, response: str) -> tuple[Run, int] | None:
         return self._runs.get(response)
 
     async def run(self) -> None:
@@ -170,9 +181,9 @@ class Connection:
             if name in fields and not (name == "stream" and bytes(fields[name]) == b"true"):
                 raise BadRequest(f"'{name}' is of the HTTP transport and does not go with a WebSocket", param=name)
         incoming = Incoming(self._scope, self._until_closed)
-        incoming.owner = await self._server.auth.owner(
-            incoming.headers
-        )  # again: a connection may outlast what let it in
+        await self._server.sign_in(incoming)  # again: a connection may outlast its key
+        if self._server.features.admitting and self._route is not None:
+            await self._server.features.admit(incoming, self._route)
         sealer = await self._server.responses.sealer(incoming.owner)
         rest = {name: raw for name, raw in fields.items() if name != "type"}
         request = request_of(rest, sealer) if at_once else await aside(request_of, rest, sealer)
@@ -188,7 +199,8 @@ class Connection:
         if failure is not None and self._is_refused:
             await self._tell(failure)
         if failure is None and not request.answer.store:  # what is stored is found where it is stored
-            self._runs[response_id(run.id)] = run
+            count, _ = await self._server.runs.memory.extent(run.id)
+            self._runs[response_id(run.id)] = (run, count)
             while len(self._runs) > MAX_RESPONSES:
                 del self._runs[next(iter(self._runs))]
         return failure
@@ -200,7 +212,7 @@ class Connection:
         if unknown := sorted(fields.keys() - {"type", "response_id", "starting_after"}):
             raise BadRequest(f"'{unknown[0][:60]}' does not go with \"response.follow\"", param=unknown[0])
         request = Incoming(self._scope, self._until_closed)
-        request.owner = await self._server.auth.owner(request.headers)
+        await self._server.sign_in(request)
         stream = await follow_response(self._server, request, id, after, sse=False)
         self._is_refused = False
         await stream(self._scope, self._until_closed, self._pass_on)

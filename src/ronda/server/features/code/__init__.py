@@ -1,0 +1,1 @@
+"""Python and a shell, each call in its session's sandbox."""

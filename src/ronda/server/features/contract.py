@@ -1,0 +1,275 @@
+"""What a feature may bring to a server, and what it is given. Every member of `Feature` has an empty default.
+
+    class Parrot(Feature):
+        name = "parrot"
+
+        def __init__(self, settings: ServerConfig, services: Services) -> None:
+            self._tables = services.catalog
+
+A feature is made once for each server, after the process was forked; a process may have several servers. It sees `Services` in
+`__init__` alone, and keeps what it uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
+
+from msgspec import Struct
+from starlette.types import ASGIApp
+
+from ronda.core.events import Event, RunStarted
+from ronda.core.parts import Turn
+from ronda.core.plan import ToolSpec
+from ronda.drive import Provider, Tool
+from ronda.errors import BadRequest
+from ronda.host.extension import Tap
+from ronda.server.features.table import Command
+from ronda.server.http.incoming import Header, Incoming
+from ronda.server.http.routing import Route
+from ronda.server.resources.asking import Ask as Ask
+from ronda.server.resources.models import Source
+from ronda.server.resources.toolbox import Brought as Brought
+from ronda.server.resources.toolbox import Offer
+from ronda.wire.capabilities import Capability, Need
+from ronda.wire.door_request import DoorRequest
+
+if TYPE_CHECKING:
+    from ronda.core.run import Run
+    from ronda.files.file_store import FileStore
+    from ronda.host.run import LiveRun
+    from ronda.host.supervisor import Supervisor
+    from ronda.server.config import ServerConfig
+    from ronda.server.exchange.answer import MakeWriter
+    from ronda.server.exchange.opening import Job
+    from ronda.server.http.failure import ErrorWriter
+    from ronda.server.resources.models import Models
+    from ronda.server.services.runs import Runs
+    from ronda.store.catalog import Catalog
+
+# Whose runs, what each is asked, and their names → the runs, all of them or none.
+OpenGroup: TypeAlias = "Callable[[str, Sequence[Job], Sequence[str]], Awaitable[list[LiveRun]]]"
+BrokeDown: TypeAlias = "Callable[[LiveRun, BaseException], None]"
+
+# One step of a feature's tables: statements as in `store.tables`, where `{text}` and its like stand for each database's word.
+Migration: TypeAlias = Sequence[str]
+
+
+class Finding(Struct, frozen=True):
+    """What is wrong with the settings: in a sentence that names the setting and the way out."""
+
+    problem: str
+    is_fatal: bool = True  # else the server starts all the same, and logs it
+
+
+class Chore(Struct, frozen=True):
+    """What is done again and again, from the start of the server on. With `per="all"`, one process does it of all that share
+    the data folder or the database: for as long as it lives it holds a claim in the catalog. A chore that raises is logged, and
+    started again after a pause."""
+
+    name: str
+    every: float  # seconds between the end of one and the beginning of the next
+    do: Callable[[], Awaitable[object]]
+    per: Literal["process", "all"] = "process"
+
+
+class Figure(Struct, frozen=True):
+    """One number of now: `ronda_runs_live{owner="x"} 3` is Figure("ronda_runs_live", 3, {"owner": "x"})."""
+
+    name: str
+    value: float
+    labels: Mapping[str, str] = {}
+    kind: Literal["counter", "gauge"] = "gauge"
+    help: str = ""
+
+
+class Reopening(Struct, frozen=True):
+    """What a run is driven on with."""
+
+    provider: Provider
+    tools: Mapping[str, Tool]
+
+
+class Refused(BadRequest):
+    """The caller is not let in now: said in its dialect, before anything was started."""
+
+    def __init__(
+        self, message: str, status: int = 429, *, code: str | None = None, headers: Sequence[Header] = ()
+    ) -> None:
+        super().__init__(message, code=code)
+        self.status_hint = status
+        self.headers = tuple(headers)
+
+
+class AnswerRequest(Protocol):
+    """A request that a door has read → its answer, plain or streamed: the run is set up, driven and written. What goes wrong with
+    it `write_error` says, with a status. Raises BadRequest before a run has begun."""
+
+    async def __call__(
+        self, request: Incoming, asked: DoorRequest, make_writer: MakeWriter, write_error: ErrorWriter
+    ) -> ASGIApp: ...
+
+
+class Services(Struct, frozen=True):
+    """What a server has for its features."""
+
+    answer: AnswerRequest  # for doors
+    open_group: OpenGroup  # for doors whose answers are several runs, side by side
+    broke_down: BrokeDown  # for those who drive runs themselves: something of ours broke in one
+
+    catalog: (
+        Catalog  # tables: `read` and `write` take jobs, `claims` are what one process has at a time; keys, sessions, …
+    )
+    files: FileStore
+    runs: Runs  # under way (`live`) and kept (`journal`, `find`, `follow`)
+    models: Models
+    supervisor: Supervisor
+    clock: Callable[[], float]  # the time of all who share the catalog
+    figures: Callable[[], Iterable[Figure]]  # of all features
+    data_folder: Path | None  # None: what is kept in files is forgotten with the process
+    tool_names: frozenset[str] = frozenset()  # of tools that the server has without features
+    given: Mapping[str, Any] = {}  # objects that a program gave with its settings: what is searched with, …
+
+
+class Feature:
+    name: ClassVar[str]
+    after: ClassVar[tuple[str, ...]] = ()  # features that are made, asked and told before it, where there are any
+    tables: ClassVar[Sequence[Migration]] = ()  # append a step, never change one that is there
+    settings: ClassVar[type[Struct] | None] = None  # of a feature of another package; the table names those in the box
+    commands: ClassVar[Sequence[Command]] = ()  # likewise: `ronda NAME …` loads the feature NAME of another package
+    is_feature: ClassVar[bool] = True
+    is_steady: bool = True  # a usual request always gets the same from it; else requests are set up one by one
+    tool_names: Sequence[str] = ()  # of tools that `tools` brings to some requests
+
+    @classmethod
+    def check(cls, settings: ServerConfig) -> Iterable[Finding]:
+        """Before anything is made, and before a process is forked."""
+        return ()
+
+    def __init__(self, settings: ServerConfig, services: Services) -> None:
+        """No I/O, and no event loop: that is for `start`."""
+
+    # ---- requests ----------------------------------------------------------------------------------------------------
+
+    def routes(self) -> Sequence[Route]:
+        """Addresses. A handler is given the request, and returns an ASGI app that answers it."""
+        return ()
+
+    def targets(self) -> Sequence[Source]:
+        """Names that requests may give as model or agent."""
+        return ()
+
+    async def sign_in(self, request: Incoming) -> str | None:
+        """Whose a request is; None: this feature does not know, and the next is asked, at last the server's own API keys. May
+        set `request.rights`."""
+        return None
+
+    async def admit(self, request: Incoming, route: Route) -> Sequence[Header]:
+        """Let a request in, once it is known whose it is; the headers go into its answer, whatever that is. Raises Refused. Asked
+        once for each request, and for each message of a WebSocket that starts something; not again in another process that a
+        request is passed on to."""
+        return ()
+
+    def asked(self, request: Incoming, route: Route) -> None:
+        """A request has come; it is not known yet whose it is. Called in the task that answers it: a context variable that is set
+        here is seen by the runs that the request drives. Must be quick. Where there is no address, `route.path` is
+        `<unmatched>`."""
+
+    def answer_headers(self, request: Incoming, route: Route, headers: list[Header]) -> list[Header]:
+        """The headers that an answer goes out with, refusals included; `headers` are those that it has. Must be quick."""
+        return headers
+
+    def answered(self, request: Incoming, route: Route, status: int, seconds: float) -> None:
+        """An answer was sent to its end, or broke off; `seconds` since the request came. As `asked`, also for no address."""
+
+    # ---- a run is set up ---------------------------------------------------------------------------------------------
+
+    def standing_tools(self) -> Sequence[Tool]:
+        """Tools that every request has: the same object until one comes or goes."""
+        return ()
+
+    async def ready(self) -> None:
+        """Wait for standing tools that are not there yet, before a run is set up."""
+
+    def capabilities(self) -> Mapping[Capability, Sequence[Tool]]:
+        """Tools for requests that ask for them in the words of a service. Asked once."""
+        return {}
+
+    def names_for(self, need: Need) -> tuple[str, ...]:
+        """The tools of `tools` that do what a request, or an agent, asks for in the words of a service; none: it cannot be had
+        here. What it meets must be brought by `tools`."""
+        return ()
+
+    def others(self, needs: Sequence[Need]) -> Sequence[Need]:
+        """Without those that nothing but this feature looks at. Raises BadRequest for what must not be asked for."""
+        return needs
+
+    async def tools(self, ask: Ask) -> Brought | None:
+        """Tools of its own for this request; it sees no tools of others. Asked where tools may be run at all."""
+        return None
+
+    def runs(self, declared: ToolSpec) -> Tool | None:
+        """Who runs a tool that the request declares, where neither a callback nor an address of dispatch does."""
+        return None
+
+    async def equip(self, ask: Ask, turns: tuple[Turn, ...], offer: Offer) -> tuple[tuple[Turn, ...], Offer]:
+        """With tools that are there wrapped, or turns added at the top."""
+        return turns, offer
+
+    def opened(self, start: RunStarted, tools: Mapping[str, Tool]) -> None:
+        """A run has begun, with these tools."""
+
+    # ---- a run is driven, and so are its children (`host.extension`) ---------------------------------------------------
+
+    def around(self, run: Run, provider: Provider) -> Provider:
+        """What the run's model calls go through. Raises nothing; `call` of what it returns may raise UpstreamError or BadRequest,
+        and the run fails with that."""
+        return provider
+
+    def tap(self, run: Run) -> Tap | None:
+        """Who is told of the run's facts once they are journaled; `run` has its first fact. Must be quick."""
+        return None
+
+    # ---- a run is opened again ---------------------------------------------------------------------------------------
+
+    async def reopen_tools(self, start: RunStarted, events: Sequence[Event]) -> Mapping[str, Tool]:
+        """Of the tools that it brought."""
+        return {}
+
+    async def reopen(self, start: RunStarted, events: Sequence[Event]) -> Reopening | None:
+        """All of a run that it began itself; None: it is none of those."""
+        return None
+
+    def provides(self) -> Mapping[type, object]:
+        """What others may ask this feature for, each by a Protocol or a class that both know."""
+        return {}
+
+    # ---- the server --------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """With the event loop: begin with what takes time. Requests may come at once."""
+
+    async def start(self) -> None:
+        """With the event loop, before the first request, which waits for it."""
+
+    async def drain(self, seconds: float) -> None:
+        """The server is to end: what waits for a client may take so long, while runs under way do."""
+
+    async def runs_ended(self) -> None:
+        """No run is under way any more: a moment for those who tell clients of it."""
+
+    async def stop(self) -> None:
+        """Everything is over but what is kept."""
+
+    def chores(self) -> Sequence[Chore]:
+        return ()
+
+    def figures(self) -> Iterable[Figure]:
+        return ()
+
+
+def overrides(feature: Feature, member: str) -> bool:
+    """Whether a feature has something of its own there: members that are empty are never called."""
+    found: Any = getattr(type(feature), member)
+    return found is not getattr(Feature, member)

@@ -1,0 +1,294 @@
+"""The features of one server: made in their order, asked and told by the app, the set-up of runs, their host and recovery.
+
+Each list holds the features that have something to say at that point, and most are empty: a server without features pays for a
+look at an empty tuple.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ronda.core.events import Event, RunStarted
+from ronda.core.plan import ToolSpec
+from ronda.drive import Tool
+from ronda.errors import BadConfig
+from ronda.host.supervisor import Supervisor, done_or_reported
+from ronda.server.config import ServerConfig
+from ronda.server.features.contract import Ask, Brought, Chore, Feature, Figure, Reopening, Services, overrides
+from ronda.server.http.incoming import Header, Incoming, Whole
+from ronda.server.http.routing import Route, Routes
+from ronda.store.catalog import Catalog
+from ronda.store.claims import Claims
+from ronda.wire.capabilities import Capability, Need
+
+log = logging.getLogger("ronda.server")
+
+
+def check_features(classes: Iterable[type[Feature]], config: ServerConfig) -> None:
+    """Raises BadConfig for what cannot be; logs what only should not."""
+    findings = [finding for feature in classes for finding in feature.check(config)]
+    for finding in findings:
+        if not finding.is_fatal:
+            log.warning("%s", finding.problem)
+    if fatal := [finding.problem for finding in findings if finding.is_fatal]:
+        raise BadConfig("; ".join(fatal))
+
+
+def add_tables(classes: Iterable[type[Feature]], catalog: Catalog) -> None:
+    """Each feature has a line of migrations of its own."""
+    for feature in classes:
+        if feature.tables:
+            catalog.add_tables(feature.name, feature.tables)
+
+
+class Features:
+    def __init__(self, classes: Sequence[type[Feature]], config: ServerConfig, services: Services) -> None:
+        names = [feature.name for feature in classes]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise BadConfig(f"two features are named '{min(twice)}'")
+        self.all: tuple[Feature, ...] = tuple([feature(config, services) for feature in classes])
+        self._by_name = dict(zip(names, self.all, strict=True))
+        self.signing_in = self._with("sign_in")
+        self.admitting = self._with("admit")
+        self._asking = self._with("asked")
+        self._heading = self._with("answer_headers")
+        self._answering = self._with("answered")
+        self.watches = bool(self._asking or self._heading or self._answering)  # requests, to their end
+        self.bringing = self._with("tools")
+        self.standing = self._with("standing_tools")
+        self._readying = self._with("ready")
+        self._meeting = self._with("names_for")
+        self._taking = self._with("others")
+        self.tool_names = tuple([name for one in self.all for name in one.tool_names])
+        self.running = self._with("runs")
+        self.equipping = self._with("equip")
+        self.opening = self._with("opened")
+        self.extensions = tuple([one for one in self.all if overrides(one, "around") or overrides(one, "tap")])
+        self.reopening = self._with("reopen")
+        self._reopening_tools = self._with("reopen_tools")
+        self.is_steady = all(one.is_steady for one in self.all)
+        self._provided = {kind: value for one in self.all for kind, value in one.provides().items()}
+
+    def _with(self, member: str) -> tuple[Feature, ...]:
+        return tuple([feature for feature in self.all if overrides(feature, member)])
+
+    def find(self, name: str) -> Feature | None:
+        return self._by_name.get(name)
+
+    def provided(self, kind: type) -> Any:
+        """What one of them provides as such a thing; None if none does."""
+        return self._provided.get(kind)
+
+    def routes(self, core: Routes) -> Routes:
+        """The table of addresses, with those of features after the core's."""
+        rows: list[Route] = []
+        taken = {(row.method, row.path): "the server itself" for row in core.rows}
+        for feature in self.all:
+            for row in feature.routes():
+                if (owner := taken.get((row.method, row.path))) is not None:
+                    raise BadConfig(f"the feature '{feature.name}' answers {row.method} {row.path}, as {owner} does")
+                taken[row.method, row.path] = f"the feature '{feature.name}'"
+                rows.append(row.with_handler(partial(_of_feature, row.handler)))
+        return core.with_rows(rows) if rows else core
+
+    # ---- requests ----------------------------------------------------------------------------------------------------
+
+    async def sign_in(self, request: Incoming) -> bool:
+        """Whether a feature knows whose the request is."""
+        for feature in self.signing_in:
+            if (owner := await feature.sign_in(request)) is not None:
+                request.owner, request.signed_in_by = owner, feature.name
+                return True
+        return False
+
+    async def admit(self, request: Incoming, route: Route) -> list[Header]:
+        headers: list[Header] = []
+        for feature in self.admitting:
+            headers += await feature.admit(request, route)
+        return headers
+
+    def report_request(self, request: Incoming, route: Route) -> None:
+        for feature in self._asking:
+            try:
+                feature.asked(request, route)
+            except Exception as error:
+                log.error("the feature '%s' failed at a request", feature.name, exc_info=error)
+
+    def report_answer(self, request: Incoming, route: Route, answer: ASGIApp, began: float) -> ASGIApp:
+        """The same answer, with the headers that features have for it; they are told when it was sent. `began` is by the
+        monotonic clock."""
+
+        async def reported(scope: Scope, receive: Receive, send: Send) -> None:
+            status = 0
+
+            async def told(message: Message) -> None:
+                nonlocal status
+                kind = message["type"]
+                if kind in ("http.response.start", "websocket.http.response.start"):
+                    status = message["status"]
+                    message = self._with_answer_headers(request, route, message)
+                elif kind == "websocket.accept":
+                    status = 101
+                    message = self._with_answer_headers(request, route, message)
+                elif kind == "websocket.close" and not status:
+                    status = 403  # which a client sees where the connection was never accepted
+                await send(message)
+
+            try:
+                await answer(scope, receive, told)
+            finally:
+                for feature in self._answering:
+                    try:
+                        feature.answered(request, route, status, time.monotonic() - began)
+                    except Exception as error:
+                        log.error("the feature '%s' failed at an answer", feature.name, exc_info=error)
+
+        return reported
+
+    def _with_answer_headers(self, request: Incoming, route: Route, message: Message) -> Message:
+        if not self._heading:
+            return message
+        headers = list(message.get("headers", ()))
+        for feature in self._heading:
+            try:
+                headers = feature.answer_headers(request, route, headers)
+            except Exception as error:
+                log.error("the feature '%s' failed at the headers of an answer", feature.name, exc_info=error)
+        return {**message, "headers": headers}
+
+    # ---- runs --------------------------------------------------------------------------------------------------------
+
+    def capabilities(self) -> dict[Capability, Sequence[Tool]]:
+        found: dict[Capability, Sequence[Tool]] = {}
+        for feature in self.all:
+            found |= feature.capabilities()
+        return found
+
+    async def ready(self) -> None:
+        for feature in self._readying:
+            await feature.ready()
+
+    def names_for(self, need: Need) -> tuple[str, ...]:
+        """The tools of the first feature that does what is asked for."""
+        for feature in self._meeting:
+            if names := feature.names_for(need):
+                return names
+        return ()
+
+    def others(self, needs: Sequence[Need]) -> Sequence[Need]:
+        """The needs that the core looks at."""
+        for feature in self._taking:
+            needs = feature.others(needs) if needs else needs
+        return needs
+
+    async def bring(self, ask: Ask) -> list[Brought]:
+        found = [await feature.tools(ask) for feature in self.bringing]
+        return [one for one in found if one is not None]
+
+    def run_declared(self, spec: ToolSpec) -> Tool | None:
+        for feature in self.running:
+            if (tool := feature.runs(spec)) is not None:
+                return tool
+        return None
+
+    def opened(self, start: RunStarted, tools: Mapping[str, Tool]) -> None:
+        for feature in self.opening:
+            feature.opened(start, tools)
+
+    async def reopen(self, start: RunStarted, events: Sequence[Event]) -> Reopening | None:
+        for feature in self.reopening:
+            if (found := await feature.reopen(start, events)) is not None:
+                return found
+        return None
+
+    async def reopen_tools(self, start: RunStarted, events: Sequence[Event]) -> dict[str, Tool]:
+        found: dict[str, Tool] = {}
+        for feature in self._reopening_tools:
+            found |= await feature.reopen_tools(start, events)
+        names = {spec.name for spec in start.plan.tools}
+        return {name: tool for name, tool in found.items() if name in names}
+
+    # ---- the server --------------------------------------------------------------------------------------------------
+
+    def figures(self) -> Iterable[Figure]:
+        for feature in self.all:
+            yield from feature.figures()
+
+    def begin(self) -> None:
+        for feature in self.all:
+            feature.begin()
+
+    async def start(self) -> None:
+        """One after another; what one raises keeps the server from starting."""
+        for feature in self.all:
+            await feature.start()
+
+    def keep_chores(self, supervisor: Supervisor, claims: Claims) -> None:
+        for feature in self.all:
+            for chore in feature.chores():
+                supervisor.keep(chore.name, partial(_keep, chore, feature.name, claims))
+
+    async def drain(self, seconds: float) -> None:
+        for feature in self._with("drain"):
+            await done_or_reported(
+                f"the end of what the feature '{feature.name}' had under way", feature.drain(seconds)
+            )
+
+    async def runs_ended(self) -> None:
+        for feature in self._with("runs_ended"):
+            await done_or_reported(f"the last words of the feature '{feature.name}'", feature.runs_ended())
+
+    async def stop(self) -> None:
+        """In the order opposite to that of their start."""
+        for feature in reversed(self._with("stop")):
+            await done_or_reported(f"the end of the feature '{feature.name}'", feature.stop())
+
+
+async def _of_feature(handler: Any, server: object, request: Incoming) -> ASGIApp:
+    """A handler of the core is given the server; one of a feature has what it needs."""
+    answer: ASGIApp = await handler(request)
+    return answer
+
+
+async def _keep(chore: Chore, feature: str, claims: Claims) -> None:
+    if chore.per == "process":
+        await _repeat(chore)
+    claim = f"chore {feature} {chore.name}"
+    while True:
+        if await claims.claim("", claim):  # else another process does it, for as long as that lives
+            break
+        await asyncio.sleep(chore.every)
+    try:
+        await _repeat(chore)
+    finally:
+        claims.release("", claim)
+
+
+async def _repeat(chore: Chore) -> None:
+    while True:
+        await chore.do()
+        await asyncio.sleep(chore.every)
+
+
+def with_headers(answer: ASGIApp, headers: Sequence[Header]) -> ASGIApp:
+    """The same answer, with more headers."""
+    if isinstance(answer, Whole):
+        answer.add_headers(headers)
+        return answer
+
+    async def extended(scope: Scope, receive: Receive, send: Send) -> None:
+        async def add(message: Message) -> None:
+            if message["type"] in ("http.response.start", "websocket.accept", "websocket.http.response.start"):
+                message = {**message, "headers": [*message.get("headers", ()), *headers]}
+            await send(message)
+
+        await answer(scope, receive, add)
+
+    return extended

@@ -1,0 +1,213 @@
+"""Which features there are, as text: a name → where its class, its settings and its commands stand.
+
+Nothing of a feature is imported to read this table: `ronda serve --help` loads settings alone. A feature in the box is loaded
+when a setting that it goes by is given; one of an installed package (the entry points `ronda.features`) when the settings name
+it, never because it is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from ronda._islands import island_module
+from ronda._suggest import did_you_mean
+from ronda.errors import BadConfig
+from ronda.server.config import ServerConfig
+from ronda.server.setting import Row, rows_of
+
+if TYPE_CHECKING:
+    from ronda.server.features.contract import Feature
+
+GROUP: Final = "ronda.features"  # of entry points
+GIVEN: Final = "given:"  # before the name of an object that a program, or the command, gives beside the settings
+
+
+class FeatureRow(Struct, frozen=True):
+    """A feature in the box. `feature`, `settings` and `commands` are `module:name`: its class, its settings' Struct, and a
+    sequence of `Command`. It is made where one of the settings in `when` is not at its default, or an object is given; without
+    any, always. One that `is_island` is made wherever it is installed; where it is not, settings in `when` are refused."""
+
+    name: str
+    feature: str
+    settings: str = ""
+    commands: str = ""
+    when: tuple[str, ...] = ()
+    is_island: bool = False
+
+
+class Command(Struct, frozen=True):
+    """`ronda NAME …`. `call` is `module:function`: what was parsed → the exit code."""
+
+    name: str
+    call: str
+    help: str
+    description: str
+    add_flags: Callable[[argparse.ArgumentParser], None] = lambda parser: None
+
+
+# In the order in which they are made, asked and told, but for what `Feature.after` says.
+FEATURES: Final[tuple[FeatureRow, ...]] = (
+    FeatureRow("mcp", "ronda.server.features.mcp.feature:Mcp", when=("mcp_allow_url", GIVEN + "mcp")),
+    FeatureRow(
+        "web",
+        "ronda.server.features.web.feature:Web",
+        when=("enable_search", "search", "search_embedding_model", GIVEN + "search_callback"),
+    ),
+    FeatureRow("code", "ronda.server.features.code.feature:Code", when=(GIVEN + "open_code",)),
+    FeatureRow(
+        "request_log",
+        "ronda.server.features.request_log.feature:RequestLog",
+        settings="ronda.server.features.request_log.settings:RequestLogSettings",
+        when=("access_log", "access_log_format", "access_log_health"),
+    ),
+    FeatureRow(
+        "app_stream",
+        "ronda.server.features.app_stream.feature:AppStream",
+        when=("app", "images", "page"),
+        is_island=True,
+    ),
+    FeatureRow(
+        "metrics",
+        "ronda.server.features.metrics.feature:Metrics",
+        settings="ronda.server.features.metrics.settings:MetricsSettings",
+        when=("metrics",),
+    ),
+)
+
+Values: TypeAlias = Mapping[str, Any]
+
+
+def load_object(place: str, load: Callable[[str], Any] = import_module) -> Any:
+    """`module:name` → what goes by that name there."""
+    module, _, name = place.partition(":")
+    return getattr(load(module), name)
+
+
+def settings_of(names: tuple[str, ...] = ()) -> tuple[type[Struct], ...]:
+    """The settings of all features in the box, and of those of other packages that are named."""
+    structs: list[type[Struct]] = [load_object(row.settings) for row in FEATURES if row.settings]
+    known = {row.name for row in FEATURES}
+    structs += [
+        found.settings for name in names if name not in known and (found := installed(name)).settings is not None
+    ]
+    return tuple(structs)
+
+
+def all_rows(names: Iterable[str] = ()) -> tuple[Row, ...]:
+    """Every setting of a server: the core's, and those of features. `names` are features of other packages."""
+    return tuple([row for struct in (ServerConfig, *settings_of(tuple(names))) for row in rows_of(struct)])
+
+
+def commands() -> tuple[Command, ...]:
+    return tuple([command for row in FEATURES if row.commands for command in load_object(row.commands)])
+
+
+def make_config(values: Values) -> ServerConfig:
+    """Settings under their names, of the core and of features, → a config. Raises BadConfig for a name that no setting has, and
+    msgspec.ValidationError for a value that does not fit."""
+    named = values.get("features", ())
+    structs = settings_of(tuple([str(name) for name in named]) if isinstance(named, list | tuple) else ())
+    owners = {name: struct for struct in structs for name in struct.__struct_fields__}
+    parts: dict[type[Struct], dict[str, Any]] = {}
+    core: dict[str, Any] = {}
+    for name, value in values.items():
+        if (owner := owners.get(name)) is not None:
+            parts.setdefault(owner, {})[name] = value
+        else:
+            core[name] = value
+    config = msgspec.convert(core, ServerConfig)
+    if not parts:
+        return config
+    return msgspec.structs.replace(config, parts={key: msgspec.convert(given, key) for key, given in parts.items()})
+
+
+def wanted(config: ServerConfig, given: Mapping[str, Any] = MappingProxyType({})) -> list[type[Feature]]:
+    """The features that these settings ask for, each after those that it names in `after`. `given` are objects beside the
+    settings. Raises BadConfig."""
+    classes: dict[str, type[Feature]] = {}
+    for row in FEATURES:
+        is_wanted = row.name in config.features or _is_wanted(row, config, given)
+        if is_wanted or row.is_island:
+            try:
+                classes[row.name] = load_object(row.feature, load=island_module if row.is_island else import_module)
+            except BadConfig:
+                if is_wanted:
+                    raise
+    for name in config.features:
+        if name not in classes:
+            classes[name] = installed(name)
+    return in_order(classes)
+
+
+def _is_wanted(row: FeatureRow, config: ServerConfig, given: Mapping[str, Any]) -> bool:
+    if not row.when:
+        return True
+    part: Struct = config if not row.settings else config.part(load_object(row.settings))
+    for name in row.when:
+        if name.startswith(GIVEN):
+            if given.get(name.removeprefix(GIVEN)):
+                return True
+            continue
+        holder: Struct = part if name in part.__struct_fields__ else config
+        if getattr(holder, name) != getattr(type(holder)(), name):
+            return True
+    return False
+
+
+def in_order(classes: Mapping[str, type[Feature]]) -> list[type[Feature]]:
+    """As they stand in the table, but each after those that it goes after. Raises BadConfig for a circle."""
+    ordered: list[type[Feature]] = []
+    under_way: list[str] = []
+
+    def place(name: str) -> None:
+        if classes[name] in ordered:
+            return
+        if name in under_way:
+            raise BadConfig(
+                f"the features {' → '.join([*under_way, name])} are each made after the other: that cannot be"
+            )
+        under_way.append(name)
+        for before in classes[name].after:
+            if before in classes:
+                place(before)
+        under_way.pop()
+        ordered.append(classes[name])
+
+    for name in classes:
+        place(name)
+    return ordered
+
+
+def installed(name: str) -> type[Feature]:
+    """The feature of an installed package. Raises BadConfig."""
+    found = {entry.name: entry for entry in entry_points()}
+    if (entry := found.get(name)) is None:
+        known = [*[row.name for row in FEATURES], *found]
+        hint = did_you_mean(name, known, "a package that has it would name it among its entry points 'ronda.features'")
+        raise BadConfig(f"there is no feature {name!r}; {hint}")
+    try:
+        feature: type[Feature] = entry.load()
+    except Exception as error:
+        raise BadConfig(f"the feature {name!r} of the package {_package(entry)} cannot be loaded: {error}") from error
+    if not getattr(feature, "is_feature", False):
+        raise BadConfig(
+            f"{entry.value} is no feature: it must be a class made of ronda.server.features.contract.Feature"
+        )
+    return feature
+
+
+def entry_points() -> Sequence[Any]:
+    from importlib.metadata import entry_points as find  # which is slow to import
+
+    return tuple(find(group=GROUP))
+
+
+def _package(entry: Any) -> str:
+    return "of unknown name" if entry.dist is None else repr(entry.dist.name)

@@ -1,0 +1,1 @@
+"""Search on the web, and reading its pages."""

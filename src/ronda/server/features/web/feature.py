@@ -1,0 +1,42 @@
+"""The web, as a feature: `web_search` says what is offered to which request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ronda.core.events import Event, RunStarted
+from ronda.drive import Tool
+from ronda.server.features.contract import Ask, Brought, Feature, Services
+from ronda.server.features.web.web_search import open_web_search
+from ronda.wire.capabilities import Need
+
+if TYPE_CHECKING:
+    from ronda.server.config import ServerConfig
+
+
+class Web(Feature):
+    name = "web"
+    is_steady = False  # what is found in a conversation is numbered on in it
+
+    def __init__(self, settings: ServerConfig, services: Services) -> None:
+        self._web = open_web_search(settings, services.given.get("search_callback"))
+        self.tool_names = () if self._web is None else self._web.names
+
+    def names_for(self, need: Need) -> tuple[str, ...]:
+        return () if self._web is None else self._web.names_for(need)
+
+    async def tools(self, ask: Ask) -> Brought | None:
+        if self._web is None or ask.choice.mode == "none":
+            return None
+        web = self._web.choose(ask.needs, unasked=not ask.exclusive)
+        if web is None:
+            return None
+        return Brought(tuple(self._web.tools(web, ask.turns)), about=self._web.about(web), is_own=True)
+
+    async def reopen_tools(self, start: RunStarted, events: Sequence[Event]) -> Mapping[str, Tool]:
+        return {} if self._web is None else {tool.spec.name: tool for tool in self._web.reopen(start, events)}
+
+    async def stop(self) -> None:
+        if self._web is not None:
+            await self._web.close()
