@@ -108,7 +108,8 @@ class Home:
     def chatting(self, model: str, *flags: str) -> Iterator[Terminal]:
         primary, secondary = pty.openpty()
         fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
-        command = [sys.executable, "-m", "ronda.cli.main", "chat", "-m", model, *self.storage, *flags]
+        asked = ["-m", model] if model else []
+        command = [sys.executable, "-m", "ronda.cli.main", "chat", *asked, *self.storage, *flags]
         process = subprocess.Popen(
             command,
             stdin=secondary,
@@ -252,7 +253,7 @@ def test_tools_and_approvals(home: Home) -> None:
         terminal.type("Write to Ada.\r")
         terminal.until("May it run?")
         terminal.type("y\r")
-        terminal.until("[send_mail → sent to ada]")
+        terminal.until("send_mail → sent to ada")
         terminal.until("It is sent.")
         terminal.until(PROMPT)
         terminal.press(b"\x04")
@@ -264,7 +265,7 @@ def test_an_answer_that_is_stopped(home: Home, capsys: pytest.CaptureFixture[str
     with home.chatting(model, "--session", "s", "--tools", str(home.folder / "tools.py")) as terminal:
         terminal.until(PROMPT)
         terminal.type("Wait.\r")
-        terminal.until("[wait_for_ever {}]")
+        terminal.until("wait_for_ever {}")
         terminal.interrupt()
         terminal.until("[stopped]")
         terminal.until(PROMPT)
@@ -315,3 +316,119 @@ def test_what_people_ask_is_private(home: Home) -> None:
 def test_without_a_terminal_it_says_what_to_do(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = shown(capsys, "chat", "-m", home.script("Hi."), "--data-dir", home.data)
     assert (code, "ronda run --session" in err) == (2, True)
+
+
+def test_without_colours_the_conversation_is_plain_text(home: Home) -> None:
+    calls = [{"name": "send_mail", "arguments": {"to": "ada"}, "id": "c1"}]
+    model = home.script({"calls": calls}, "It is **sent**.")
+    with home.chatting(model, "--plain", "--tools", str(home.folder / "tools.py")) as terminal:
+        terminal.until(PROMPT)
+        terminal.type("Write to Ada.\r")
+        terminal.until("May it run?")
+        terminal.type("y\r")
+        terminal.until("[send_mail → sent to ada]")
+        terminal.until("It is **sent**.")
+        terminal.until(PROMPT)
+        terminal.type("exit\r")
+        assert terminal.ends() == 0
+
+
+def test_an_answer_is_shown_as_markdown(home: Home) -> None:
+    model = home.script(
+        "# Title\n\nIt is **bold**, with `code`.\n\n```python\nprint(1)\n\nprint(2)\n```\n\n- one\n- two"
+    )
+    with home.chatting(model) as terminal:
+        terminal.until(PROMPT)
+        terminal.type("Hello\r")
+        shown = terminal.until("• two")
+        assert "It is bold, with code." in shown
+        assert "**" not in shown
+        assert "print(2)" in shown
+        terminal.until(PROMPT)
+        terminal.type("/quit\r")
+        assert terminal.ends() == 0
+
+
+def test_a_question_is_asked_again_in_its_place(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    model = home.script(["One."], ["Two."])
+    other = home.script(["Won."], ["Better."], name="other")  # a script answers by the place in the conversation
+    with home.chatting(model, "--session", "s") as terminal:
+        terminal.until(PROMPT)
+        terminal.type("/retry\r")
+        terminal.until("nothing was asked yet")
+        asked = (("First?", "One."), ("Second?", "Two."), (f"/model {other}", "other.json"), ("/retry", "Better."))
+        for question, answer in asked:
+            terminal.until(PROMPT)
+            terminal.type(f"{question}\r")
+            terminal.until(answer)
+        terminal.until(PROMPT)
+        terminal.type("/clear\r")
+        terminal.until("the one before is kept")
+        terminal.until(PROMPT)
+        terminal.type("quit\r")
+        assert terminal.ends() == 0
+    assert exported(capsys, home, "s") == ["First?", "One.", "Second?", "Better."]
+
+
+def test_a_file_goes_along_with_the_next_question(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    (home.folder / "note.txt").write_text("The sky is green.")
+    with home.chatting(home.script(["I see."], ["And?"]), "--session", "s") as terminal:
+        terminal.until(PROMPT)
+        terminal.type(f"/attach {home.folder}/nothing.txt\r")
+        terminal.until("cannot attach")
+        terminal.until(PROMPT)
+        terminal.type(f"/attach {home.folder}/note.txt\r")
+        terminal.until("with the next question")
+        for question, answer in (("What colour?", "I see."), ("More?", "And?")):
+            terminal.until(PROMPT)
+            terminal.type(f"{question}\r")
+            terminal.until(answer)
+        terminal.until(PROMPT)
+        terminal.type("/usage\r")
+        terminal.until("tokens in")
+        terminal.until(PROMPT)
+        terminal.press(b"\x04")
+        assert terminal.ends() == 0
+    code, out, _ = shown(capsys, "sessions", "show", "s", *home.storage)
+    assert code == 0
+    assert out.count("The sky is green.") == 1
+
+
+def test_a_prompty_file_answers(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    file = home.folder / "pirate.prompty"
+    home.script(["Arr."], ["Arr again."])
+    file.write_text("---\nname: pirate\nmodel: script:script.json\n---\nsystem:\nYou are a pirate.\n")
+    with home.chatting("", "--session", "s", str(file)) as terminal:
+        terminal.until("pirate.prompty (script:script.json)")
+        for question, answer in (("Hello", "Arr."), ("More", "Arr again.")):
+            terminal.until(PROMPT)
+            terminal.type(f"{question}\r")
+            terminal.until(answer)
+        terminal.until(PROMPT)
+        terminal.type("/exit\r")
+        assert terminal.ends() == 0
+    assert exported(capsys, home, "s") == ["Hello", "Arr.", "More", "Arr again."]
+
+
+def test_an_agent_of_a_module_answers(home: Home) -> None:
+    file = home.folder / "mine.py"
+    file.write_text(
+        "from ronda import Agent\nfrom ronda.testing import ScriptedModel\n\n"
+        "agent = Agent(ScriptedModel('I am made in code.'), name='mine')\n"
+    )
+    with home.chatting(home.script("I am a model."), f"{file}:agent") as terminal:
+        terminal.until("mine.py:agent")
+        terminal.until(PROMPT)
+        terminal.type("Who?\r")
+        terminal.until("I am made in code.")
+        terminal.until(PROMPT)
+        terminal.type("/agent none\r")
+        terminal.until(PROMPT)
+        terminal.type("Who?\r")
+        terminal.until("I am a model.")
+        terminal.until(PROMPT)
+        terminal.type(f"/agent {file}:agnt\r")
+        terminal.until("has no Agent 'agnt'; there is agent")
+        terminal.until(PROMPT)
+        terminal.type("/exit\r")
+        assert terminal.ends() == 0

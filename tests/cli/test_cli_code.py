@@ -14,7 +14,8 @@ from ronda.core.plan import PermissionRule
 from ronda.errors import BadConfig
 from ronda.sandbox.policy import AllowedHosts, Loopback, NoNetwork, Policy
 from ronda.server.config import ServerConfig
-from ronda.server.resources.code_tools import _check_shared, workspaces_root
+from ronda.server.features.code.code_tools import workspaces_root
+from ronda.tools.code.folders import check_shared_folder
 
 
 @pytest.fixture(autouse=True)
@@ -77,12 +78,12 @@ def test_permissions_have_two_names(flag: str) -> None:
 
 def test_a_folder_for_all_sessions_must_be_there_and_root_takes_nobodys_files(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match="there is no such folder"):
-        _check_shared(tmp_path / "gone", takes_over=False)
-    _check_shared(tmp_path, takes_over=True)
+        check_shared_folder(tmp_path / "gone", "folder", takes_over=False)
+    check_shared_folder(tmp_path, "folder", takes_over=True)
     (tmp_path / "work.txt").touch()
-    _check_shared(tmp_path, takes_over=False)
-    with pytest.raises(BadConfig, match="is not empty: code of a server that is root has a user of its own"):
-        _check_shared(tmp_path, takes_over=True)
+    check_shared_folder(tmp_path, "folder", takes_over=False)
+    with pytest.raises(BadConfig, match="is not empty: if root runs code, the code has a user of its own"):
+        check_shared_folder(tmp_path, "folder", takes_over=True)
 
 
 def test_workspaces_are_where_the_sandboxs_user_gets(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ronda.cli.settings import SECRET_NAME, read_config
+from ronda.cli.settings import read_config
 from ronda.errors import BadConfig
 from ronda.server.config import ServerConfig, ToolAddress
 
@@ -51,18 +51,20 @@ def test_a_tool_has_an_address_and_a_secret_from_the_environment(
 def test_the_servers_secret_is_in_the_environment_or_in_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(SECRET_NAME, "from the environment")
     address = f'tool_dispatch_url = "{URL}"\n'
+    with_secret = address + 'tool_dispatch_secret = "mine"'
+    assert config_of(tmp_path, with_secret).tool_dispatch_secret == "mine"
 
+    monkeypatch.setenv("RONDA_TOOL_DISPATCH_SECRET", "from the environment")
     assert config_of(tmp_path, address).tool_dispatch_secret == "from the environment"
-    assert config_of(tmp_path, address + 'tool_dispatch_secret = "mine"').tool_dispatch_secret == "mine"
+    assert config_of(tmp_path, with_secret).tool_dispatch_secret == "from the environment"
     assert config_of(tmp_path, "").tool_dispatch_secret is None
 
 
 WRONG = {
-    "no address": ("[dispatch.a]", "the settings do not fit: dispatch[...]: Object missing required field url"),
+    "no address": ("[dispatch.a]", "the settings file '{file}': dispatch[...]: Object missing required field url"),
     "another scheme": ('[dispatch.a]\nurl = "ftp://me:pw@x"', "[dispatch.a] url is 'ftp://x': it must begin with http"),
-    "an unknown key": (f'[dispatch.a]\nurl = "{URL}"\nurls = 1', "the settings do not fit: dispatch[...]"),
+    "an unknown key": (f'[dispatch.a]\nurl = "{URL}"\nurls = 1', "the settings file '{file}': dispatch[...]: "),
     "no time": (f'[dispatch.a]\nurl = "{URL}"\ntimeout = 0', "[dispatch.a] timeout is 0; it must be more than 0"),
     "an empty secret": (f'[dispatch.a]\nurl = "{URL}"\nsecret = ""', "[dispatch.a] url: the secret that signs its"),
     "a name that no model takes": (f'[dispatch."a b"]\nurl = "{URL}"', "[dispatch.a b]: a tool's name has up to 64"),
@@ -80,5 +82,5 @@ WRONG = {
 def test_a_mistake_is_named_before_anything_starts(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(BadConfig) as caught:
         config_of(tmp_path, text)
-    assert str(caught.value).startswith(problem)
+    assert str(caught.value).startswith(problem.replace("{file}", str(tmp_path / "ronda.toml")))
     assert "pw" not in str(caught.value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import urllib.error
@@ -21,6 +20,8 @@ from tests.cli.commands import script, shown
 from tests.cli.serving import Served, Started
 from tests.timeouts import TIMEOUT
 from tests.tools.mcp.serving import PROGRAM, TINY
+
+from ronda.sandbox.processes import has_ended
 
 SERVER = {"command": sys.executable, "args": [TINY]}
 LISTED = {"name": "tiny", "source": {"type": "Process", **SERVER}, "tool_prefix": "small"}
@@ -47,14 +48,6 @@ def asks(served: Served) -> Any:
     return answer.to_dict()["agentic_tool_calls"]
 
 
-def pid_is_gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_a_served_model_calls_a_tool_and_the_program_ends_with_the_server(
     start: Started, tmp_path: Path, form: str
@@ -70,7 +63,7 @@ def test_a_served_model_calls_a_tool_and_the_program_ends_with_the_server(
         assert (record["name"], status["state"], status["tools"]) == (name, "connected", 2)
         code, errors = served.end()
     assert (code, errors) == (0, "")
-    assert pid_is_gone(int(record["result_content"]))
+    assert has_ended(int(record["result_content"]))
 
 
 def test_the_environment_names_a_file(start: Started, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +169,7 @@ def test_a_server_without_mcp_imports_nothing_of_it() -> None:
 def test_the_tools_of_a_server_are_not_imported_before_it_is_called() -> None:
     """What only reads the configuration does not load the SDK, which takes half a second."""
     code = (
-        "import sys, ronda.server.resources.mcp_settings, ronda.tools.mcp.servers, ronda.tools.mcp.read\n"
+        "import sys, ronda.server.features.mcp.read_servers, ronda.tools.mcp.servers, ronda.tools.mcp.read\n"
         f"ronda.tools.mcp.servers.McpServers(ronda.tools.mcp.read.read_tables({{'a': {{'command': '{PROGRAM}'}}}}, {{}}))\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('mcp', 'pydantic', 'httpx2')])"
     )

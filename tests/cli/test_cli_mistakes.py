@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import io
+import json
 import os
 import subprocess
 import sys
@@ -56,11 +56,14 @@ def started(*arguments: str, **environ: str) -> subprocess.Popen[bytes]:
 # ---- flags and commands ----------------------------------------------------------------------------------------------
 
 
-def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_it_says_where_the_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = shown(capsys)
-
     assert (code, out) == (2, "")
-    assert "validate  list what is wrong with prompty files" in err
+    assert "'ronda --help' lists all commands" in err
+
+    code, out, err = shown(capsys, "--help")
+    assert (code, err) == (0, "")
+    assert "list what is wrong with prompty files" in out
 
 
 @pytest.mark.parametrize(
@@ -110,9 +113,12 @@ def test_a_flag_cannot_be_abbreviated(capsys: pytest.CaptureFixture[str], argume
         (["zzz"], "there is no command 'zzz'; 'ronda --help' lists them"),
         (["How are you?"], "there is no command 'How are you?'; 'ronda run \"How are you?\"' asks a model"),
         (["a.prompty"], "there is no command 'a.prompty'; 'ronda run a.prompty' runs the file"),
-        (["models", "pul"], "there is no 'ronda models pul'; did you mean 'pull'? choose from list, pull"),
+        (["models", "pul"], "there is no 'ronda models pul'; did you mean 'pull'? choose from list, pull, default"),
         (["keys", "zzz"], "there is no 'ronda keys zzz'; choose from create, list, revoke"),
-        (["schema", "event"], "there is no 'ronda schema event'; did you mean 'events'? choose from prompty, events"),
+        (
+            ["schema", "event"],
+            "there is no 'ronda schema event'; did you mean 'events'? choose from prompty, events, eval",
+        ),
         (
             ["serve", "--tool-calls", "firs"],
             "there is no 'ronda serve --tool-calls firs'; did you mean 'first'? choose from all, first",
@@ -234,12 +240,19 @@ def test_a_prompt_that_is_not_utf_8_is_a_clear_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, b"", b"ronda: the prompt is not UTF-8 text\n")
 
 
-def test_what_belongs_to_a_prompt_is_refused_for_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = prompty(tmp_path, "---\nmodel: script:script.json\n---\nuser:\nhi")
-    said = "ronda: --max-tokens belongs to a prompt; a prompty file says maxOutputTokens in its model's options\n"
-    assert shown(capsys, "run", path, "--max-tokens", "5") == (2, "", said)
+def test_flags_say_the_options_of_a_files_model_anew(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    options = "temperature: 0.7\n    seed: 4"
+    path = prompty(tmp_path, f"---\nmodel:\n  id: script:script.json\n  options:\n    {options}\n---\nuser:\nhi")
+    cassette = tmp_path / "run.jsonl"
+
+    flags = ["--max-tokens", "5", "--temperature", "0"]
+    assert shown(capsys, "record", path, *flags, "-o", str(cassette)) == (0, "Hello.\n", "")
+
+    header = json.loads(cassette.read_text().splitlines()[0])
+    assert header["start"]["plan"]["options"] == {"max_tokens": 5, "temperature": 0.0, "seed": 4}
     said = "ronda: --max-tokens is 0; it must be at least 1\n"
     assert shown(capsys, "run", "hi", "--max-tokens", "0") == (2, "", said)
+    assert shown(capsys, "run", path, "--max-tokens", "0") == (2, "", said)
 
 
 # ---- what is printed -------------------------------------------------------------------------------------------------
@@ -272,7 +285,10 @@ def test_a_limit_says_how_to_lift_it(capsys: pytest.CaptureFixture[str], tmp_pat
     assert err.splitlines()[-1] == "ronda: Agent loop exceeded 1 iterations; --max-iterations allows more"
 
 
-def test_why_a_tool_failed_is_shown_to_its_end(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_why_a_tool_failed_is_shown_to_its_end(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     tools = tmp_path / "my_tools.py"
     why = "no " * 100 + "luck"
     tools.write_text(f"from ronda import tool\n\n@tool\ndef look() -> str:\n    raise ValueError({why!r})\n")
@@ -280,7 +296,12 @@ def test_why_a_tool_failed_is_shown_to_its_end(capsys: pytest.CaptureFixture[str
 
     code, out, err = shown(capsys, "run", "hi", "--model", model, "--tools", str(tools))
 
-    assert (code, out, err) == (0, "It failed.\n", f"[look {{}}]\n[look failed: ValueError: {why}]\n")
+    assert (code, out) == (0, "It failed.\n")
+    assert err.splitlines() == [
+        "[look {}]",
+        f"[tracebacks are in {tmp_path / 'ronda' / 'ronda.log'}]",
+        f"[look failed: ValueError: {why}]",
+    ]
 
 
 @pytest.mark.parametrize("how", ["def", "async def"])
@@ -302,8 +323,37 @@ def test_a_tools_file_that_ends_the_program_is_a_clear_error(
 ) -> None:
     tools = tmp_path / "my_tools.py"
     tools.write_text("raise SystemExit('no')\n")
-    said = f"ronda: the tools file {str(tools)!r} cannot be loaded: SystemExit: no\n"
+    said = f"ronda: the tools file '{tools}:1' cannot be loaded: SystemExit: no\n"
     assert shown(capsys, "run", "hi", "--tools", str(tools)) == (2, "", said)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import json\n\nimport nowhere\n", ":3' cannot be loaded: ModuleNotFoundError: No module named 'nowhere'"),
+        ("def look(:\n", ":1' cannot be loaded: SyntaxError: "),
+        ("def fail():\n    raise KeyError(3)\n\n\nfail()\n", ":2' cannot be loaded: KeyError: 3"),
+        ("import json\njson.loads('{')\n", ":2' cannot be loaded: JSONDecodeError: "),
+    ],
+)
+def test_a_tools_file_that_cannot_be_loaded_says_in_which_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, said: str
+) -> None:
+    tools = tmp_path / "my_tools.py"
+    tools.write_text(text)
+    code, out, err = shown(capsys, "run", "hi", "--tools", str(tools))
+    assert (code, out) == (2, "")
+    assert err.startswith(f"ronda: the tools file '{tools}{said}")
+    assert len(err.splitlines()) == 1
+
+
+def test_the_line_is_told_of_a_file_that_is_named_from_where_one_is(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_tools.py").write_text("import json\n\nimport nowhere\n")
+    monkeypatch.chdir(tmp_path)
+    said = "ronda: the tools file 'my_tools.py:3' cannot be loaded: ModuleNotFoundError: No module named 'nowhere'\n"
+    assert shown(capsys, "run", "hi", "--tools", "my_tools.py") == (2, "", said)
 
 
 def test_a_tools_file_with_callbacks_alone_is_for_a_server(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -405,9 +455,11 @@ def test_a_setting_that_cannot_be_is_refused_before_anything_starts(flags: dict[
     ("text", "said"),
     [
         ("prot = 3", "the settings file '{file}' has no use for 'prot'; did you mean 'port'?"),
-        ("tools = 3", "the settings do not fit: tools: Expected array, got int"),
-        ("tools = [3]", "the settings do not fit: tools[0]: Expected str, got int"),
-        ("[retry]\ntries = 'x'", "the settings do not fit: retry.tries: Expected int, got str"),
+        ("port = 'abc'", "the settings file '{file}': port: Expected int, got str"),
+        ("tools = 3", "the settings file '{file}': tools: Expected array, got int"),
+        ("tools = [3]", "the settings file '{file}': tools[0]: Expected str, got int"),
+        ("sandbox = 3", "the settings file '{file}': sandbox must be a table, [sandbox]"),
+        ("[retry]\ntries = 'x'", "the settings file '{file}': retry.tries: Expected int, got str"),
         ("[server]\nport = 3", "the settings file '{file}' has no use for 'server'; there is model, base_url, "),
     ],
 )
@@ -451,4 +503,4 @@ def test_a_journal_that_is_none_is_a_clear_error(capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_the_module_of_a_command_has_its_function(command: Command) -> None:
-    assert callable(getattr(importlib.import_module(f"ronda.cli.{command.module}"), command.name))
+    assert callable(command.load())

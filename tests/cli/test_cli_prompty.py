@@ -95,7 +95,7 @@ def test_inputs_come_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["-i", "q=1", "-i", "q=2"], "the input 'q' is given twice"),
         (["-i", "q=@/nowhere/at/all"], "the input 'q': cannot read /nowhere/at/all: No such file or directory"),
         (["-i", "n=seven"], "the input 'n' is not of kind 'integer': 'seven'"),
-        (["--instructions", "x"], "--instructions belong to a prompt; a prompty file brings its own"),
+        (["--instructions", "x"], "--system belongs to a prompt; a prompty file brings its own instructions"),
         (["--tool-choice", "none"], "--tool-choice belongs to a prompt; a prompty file decides by itself"),
     ],
 )
@@ -166,7 +166,7 @@ def test_variables_that_the_environment_lacks_come_from_a_dotenv_file(
 
 def test_a_missing_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, {"inputs": {"q": {"kind": "string", "required": True}}})
-    assert shown(capsys, "run", path) == (2, "", "ronda: Missing required input: q\n")
+    assert shown(capsys, "run", path) == (2, "", "ronda: Missing required input: q; give it with -i q=…\n")
 
 
 def test_a_missing_tool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ from tests.timeouts import TIMEOUT
 
 import ronda
 from ronda.cli.main import parse
+from ronda.cli.settings import read_config
 
 TOOLS = '''
 from ronda import tool
@@ -105,8 +107,9 @@ def test_the_answer_is_printed_and_what_was_done_beside_it(
 
 
 def test_a_stream_prints_the_answer_as_it_comes_and_tools_beside_it(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, tools: str
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tools: str
 ) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     model = script(
         tmp_path,
         {"calls": [{"name": "lookup", "arguments": {"q": "x"}}]},
@@ -121,6 +124,7 @@ def test_a_stream_prints_the_answer_as_it_comes_and_tools_beside_it(
         '[lookup {"q":"x"}]',
         "[lookup → found x]",
         "[broken {}]",
+        f"[tracebacks are in {tmp_path / 'ronda' / 'ronda.log'}]",
         "[broken failed: ValueError: no luck]",
     ]
 
@@ -131,6 +135,33 @@ def test_the_prompt_may_come_from_standard_input(
     monkeypatch.setattr("sys.stdin", io.StringIO("where?\n"))
 
     assert shown(capsys, "run", "--model", script(tmp_path, "There."))[:2] == (0, "There.\n")
+
+
+def test_a_file_that_is_piped_in_is_asked_with_the_prompt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "report.txt"
+    report.write_text("Sales were up by a third.\n")
+    with answering() as (address, bodies):
+        command = [sys.executable, "-m", "ronda", "run", "Sum this up", "-m", "openai-chat:m", "--base-url", address]
+        piped = subprocess.run(command, input=report.read_bytes(), capture_output=True, timeout=TIMEOUT, check=False)
+        with report.open("rb") as file:
+            redirected = subprocess.run(command, stdin=file, capture_output=True, timeout=TIMEOUT, check=False)
+        nothing = subprocess.run(command, input=b"", capture_output=True, timeout=TIMEOUT, check=False)
+
+    assert [done.stdout for done in (piped, redirected, nothing)] == [b"Yes.\n"] * 3
+    both = "Sum this up\n\nSales were up by a third.\n"
+    assert [body["messages"][-1]["content"] for body in bodies] == [both, both, "Sum this up"]
+
+
+def test_standard_input_that_is_nothing_to_read_is_left_alone(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Unread(io.StringIO):
+        def read(self, size: int | None = -1) -> str:
+            raise AssertionError("it might never end")
+
+    monkeypatch.setattr("sys.stdin", Unread())
+
+    assert shown(capsys, "run", "hi", "--model", script(tmp_path)) == (0, "Hello.\n", "")
 
 
 @pytest.mark.parametrize("prompt", ["", "  \n"])
@@ -239,6 +270,40 @@ def test_the_tokens_of_an_answer_can_be_bounded(capsys: pytest.CaptureFixture[st
     assert (code, out, bodies[0]["max_tokens"]) == (0, "Yes.\n", 7)
 
 
+def test_the_environment_may_name_the_model_and_its_address(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "nameless.prompty"
+    file.write_text("---\nname: nameless\n---\nuser:\nhi")
+    with answering() as (address, bodies):
+        monkeypatch.setenv("RONDA_MODEL", "openai-chat:usual")
+        monkeypatch.setenv("RONDA_BASE_URL", address)
+        usual = shown(capsys, "run", "hi")
+        another = shown(capsys, "run", "hi", "--model", "openai-chat:another")
+        a_file = shown(capsys, "run", str(file))
+        local = shown(capsys, "run", "hi", "--model", script(tmp_path))
+
+    assert [said[:2] for said in (usual, another, a_file)] == [(0, "Yes.\n")] * 3
+    assert [body["model"] for body in bodies] == ["usual", "another", "usual"]
+    assert local == (0, "Hello.\n", "")
+
+
+def test_the_address_of_the_environment_is_not_for_models_of_another_provider(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be sent that provider's key."""
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RONDA_MODEL", "openai-chat:usual")
+    monkeypatch.setenv("RONDA_BASE_URL", "http://127.0.0.1:1/v1")
+
+    code, _, err = shown(capsys, "run", "hi", "--model", "anthropic:claude")
+
+    assert (code, "anthropic:claude needs a key: set ANTHROPIC_API_KEY" in err) == (2, True)
+    assert read_config(parse(["serve", "--model", "local:other"])).base_url is None
+    assert read_config(parse(["serve"])).base_url == "http://127.0.0.1:1/v1"
+
+
 def test_the_model_has_a_short_flag(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert shown(capsys, "run", "hi", "-m", script(tmp_path)) == (0, "Hello.\n", "")
     assert parse(["serve", "-m", "local:other"]).model == "local:other"
@@ -288,6 +353,43 @@ def test_what_tools_print_goes_to_standard_error(tmp_path: Path, stream: list[st
         assert text in done.stderr
 
 
+LOUD = """
+import asyncio, logging
+from ronda import tool
+
+@tool
+async def loud() -> str:
+    print("a line of the tool")
+    raise ValueError("no luck")
+"""
+
+
+def test_what_a_tool_prints_comes_after_the_text_before_it_and_its_traceback_goes_to_a_file(tmp_path: Path) -> None:
+    """A tool is started while the terminal is still behind with the text."""
+    tools = tmp_path / "loud.py"
+    tools.write_text(LOUD)
+    model = script(tmp_path, {"text": "I will look into it.", "calls": [{"name": "loud"}]}, "Done.")
+
+    command = [sys.executable, "-m", "ronda", "run", "hi", "--stream", "--model", model, "--tools", str(tools)]
+    env = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True, timeout=TIMEOUT, check=False
+    )
+
+    log = tmp_path / "state" / "ronda" / "ronda.log"
+    assert done.stdout.splitlines() == [
+        "I will look into it.",
+        "[loud {}]",
+        "a line of the tool",
+        f"[tracebacks are in {log}]",
+        "[loud failed: ValueError: no luck]",
+        "Done.",
+    ]
+    assert [line for line in log.read_text().splitlines() if "File" in line] == [
+        f'  File "{tools}", line 8, in loud'  # and none of Ronda's own
+    ]
+
+
 def test_what_tools_print_goes_to_standard_error_where_there_is_no_file_behind_it(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -320,3 +422,57 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.Capt
 
     assert (code, out) == (2, "")
     assert "'/not/there', is not there" in err
+
+
+# ---- for people and for programs --------------------------------------------------------------------------------------
+
+
+def test_json_is_one_object_with_what_it_took(capsys: pytest.CaptureFixture[str], tmp_path: Path, tools: str) -> None:
+    model = script(tmp_path, {"calls": [{"name": "lookup", "arguments": {"q": "x"}}]}, "It is there.")
+
+    code, out, err = shown(capsys, "run", "-m", model, "--tools", tools, "--json", "-q", "where?")
+
+    assert (code, err) == (0, "")
+    report = json.loads(out)
+    assert (report["output"], report["model"], report["cost"]) == ("It is there.", model, None)
+    assert [(one["name"], one["arguments"], one["content"]) for one in report["tool_calls"]] == [
+        ("lookup", {"q": "x"}, "found x")
+    ]
+
+
+def test_quiet_is_the_answer_alone_and_usage_is_said_at_the_end(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, tools: str
+) -> None:
+    model = script(tmp_path, {"calls": [{"name": "lookup", "arguments": {"q": "x"}}]}, "It is there.")
+    assert shown(capsys, "run", "-m", model, "--tools", tools, "-q", "where?") == (0, "It is there.\n", "")
+
+    code, out, err = shown(capsys, "run", "-m", model, "--tools", tools, "-q", "-u", "where?")
+    assert (code, out) == (0, "It is there.\n")
+    assert "tokens in" in err
+
+
+def test_files_go_along_with_the_prompt(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("The sky is green.")
+    (tmp_path / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\nrest")
+    cassette = tmp_path / "run.jsonl"
+    files = ["-a", str(tmp_path / "note.txt"), "-a", str(tmp_path / "dot.png")]
+
+    done = shown(capsys, "record", "-m", script(tmp_path), *files, "What is it?", "-o", str(cassette))
+    assert done == (0, "Hello.\n", "")
+
+    parts = json.loads(cassette.read_text().splitlines()[0])["start"]["turns"][0]["parts"]
+    assert [part["type"] for part in parts] == ["text", "image", "text"]
+    assert "The sky is green." in parts[0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("none.txt", "No such file"), ("", "it is a folder"), ("empty", "it is empty")]
+)
+def test_a_file_that_cannot_go_along_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, why: str
+) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    code, out, err = shown(capsys, "run", "-m", script(tmp_path), "-a", str(tmp_path / name), "hi")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"ronda: cannot attach {tmp_path}")
+    assert why in err

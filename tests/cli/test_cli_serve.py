@@ -56,7 +56,7 @@ UNUSED = re.compile(
     r"starlette\.responses|python_multipart|anyio|websockets|"
     r"ronda\.(sandbox\.(?!policy$)\w+|tools\.(code|fetch|search|mcp|files|openapi|find)|providers\.(anthropic|gemini|local|mistral)|"
     r"server\.resources\.(code_tools|supplies|input_files|web_search|named_servers)|"
-    r"server\.doors\.(mcp\.door|app_stream\.socket)))$",
+    r"server\.(doors\.mcp\.door|features\.app_stream\.(socket|state|variants))|tools\.page|wire\.app_stream))$",
     re.MULTILINE,
 )
 
@@ -254,7 +254,7 @@ def test_it_says_how_to_ask_a_first_question(start: Started, host: str) -> None:
         asked = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=TIMEOUT, check=True)
 
     assert json.loads(asked.stdout)["choices"][0]["message"]["content"] == "Hello to you."
-    assert len(served.startup) == (4 if host == "127.0.0.1" else 5)
+    assert len(served.startup) == (5 if host == "127.0.0.1" else 6)
 
 
 def said_to(served: Served, *sent: bytes) -> bytes:

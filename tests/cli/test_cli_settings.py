@@ -57,8 +57,7 @@ def test_a_list_of_agents_are_tools_of_the_served_model(tmp_path: Path) -> None:
 def test_an_agent_has_all_that_there_is() -> None:
     config = read_config(parse(["serve", "--agent"]))
 
-    assert (config.agent, config.enable_code_execution, config.enable_shell) == (True, True, True)
-    assert not config.enable_search  # which is for every request; an agent's is for those who ask
+    assert (config.enable_search, config.enable_code_execution, config.enable_shell) == (True, True, True)
 
 
 def test_flags_win_over_the_file(start: Started, tmp_path: Path) -> None:

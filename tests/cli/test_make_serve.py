@@ -26,6 +26,7 @@ def make(tmp_path: Path) -> list[str]:
     venv = tmp_path / "venv"
     (venv / "bin").mkdir(parents=True)
     (venv / ".ready").touch()  # newer than any file it is made from
+    (venv / ".ready-ui").touch()
     command = venv / "bin" / "ronda"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m ronda "$@"\n')
     command.chmod(0o755)
@@ -51,6 +52,17 @@ def test_ctrl_c_ends_it_without_a_complaint_of_make(make: list[str]) -> None:
     assert up[0].startswith("ronda ")
     assert "Error" not in out + err
     assert "***" not in out + err
+
+
+def test_a_model_that_the_shell_has_set_for_something_else_is_not_served(
+    make: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODEL", "openai-chat:gpt-5.5")
+    monkeypatch.setenv("RONDA_MODEL", "openai-chat:gpt-5.5")
+    command = [word for word in make if not word.startswith("MODEL=")]
+    printed = subprocess.run([*command, "-n"], cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=True)
+
+    assert "serve --model local:smollm2 " in printed.stdout
 
 
 def test_a_port_in_use_is_told_in_the_words_of_make(make: list[str]) -> None:

@@ -1,7 +1,7 @@
 """`ronda chat`: a conversation in the terminal, kept as a session.
 
 Enter sends, Alt-Enter begins a new line, the arrow keys bring back what was asked before. Ctrl-C ends an answer, Ctrl-D the
-conversation. What begins with a slash is for Ronda itself: see `_COMMANDS`.
+conversation. What begins with a slash is for Ronda itself: `chat_commands`. Who answers: `chat_agents`.
 """
 
 from __future__ import annotations
@@ -11,110 +11,131 @@ import asyncio
 import os
 import signal
 import sys
-import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO, cast
+from typing import TYPE_CHECKING, Final
 
-from ronda.agent import Agent, RunOptions, stream_agent
+from ronda._extras import check_extra
+from ronda.agent import Inputs, RunOptions, stream_agent
+from ronda.agent.approve import Approve
 from ronda.cli.approve import TerminalApproval
-from ronda.cli.flags import DEFAULT_MODEL
-from ronda.cli.model import check_model
+from ronda.cli.attachments import question_with
+from ronda.cli.beside import beside_the_answer
+from ronda.cli.chat_agents import Answerer, find_answerer
+from ronda.cli.chat_commands import COMMANDS, ENDS, new_name, obey, session_names
+from ronda.cli.preferences import fill_in
 from ronda.cli.progress import show_events
+from ronda.cli.screen import Screen, open_screen, printable, usage_text
 from ronda.cli.serve import data_folder
-from ronda.cli.sessions import check_session_name, go_on, open_sessions, turn_lines
+from ronda.cli.sessions import check_session_name, go_on, last_question, open_sessions, turn_lines
+from ronda.cli.settings import storage_config
 from ronda.cli.terminal import as_utf8
-from ronda.core.plan import Options
-from ronda.drive import Tool
-from ronda.errors import BadConfig, BadRequest, NotFound, RondaError
-from ronda.host import session_documents
+from ronda.core.events import Answered, Asked
+from ronda.core.parts import NO_USAGE, Usage
+from ronda.errors import BadConfig, RondaError
 from ronda.host.sessions import SessionHost
-from ronda.server.config import ServerConfig
+from ronda.providers.services import SERVICES
 from ronda.server.resources.tools_file import ToolsFile, load_tools
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
+    from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+    from prompt_toolkit.document import Document
 
     from ronda.files.file_store import FileStore
 
 _PROMPT: Final = "> "
-_LISTED: Final = 20  # sessions that /session names
 _SHOWN: Final = 6  # turns that are shown of a session that goes on
 
 
 def chat(arguments: argparse.Namespace) -> int:
+    check_extra("cli", "'ronda chat'")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadConfig("chat needs a terminal; 'ronda run --session NAME' asks one thing, and keeps what is said")
-    model = DEFAULT_MODEL if arguments.model is None else arguments.model
-    check_model(model, arguments.base_url)
-    if arguments.max_tokens is not None and arguments.max_tokens < 1:
-        raise BadConfig(f"--max-tokens is {arguments.max_tokens}; it must be at least 1")
-    name = check_session_name(arguments.session or time.strftime("chat %Y-%m-%d %H:%M:%S"))
-    asyncio.run(_chat(arguments, model, name))
+    fill_in(arguments)
+    loaded = load_tools(arguments.tools or [])
+    answerer = find_answerer(arguments.agent, arguments, loaded.tools)
+    question_with("", arguments.attach or [])  # says what is wrong with a file before anything is asked
+    name = check_session_name(arguments.session or new_name())
+    asyncio.run(_chat(arguments, loaded, answerer, name))
     return 0
 
 
-async def _chat(arguments: argparse.Namespace, model: str, name: str) -> None:
+async def _chat(arguments: argparse.Namespace, loaded: ToolsFile, answerer: Answerer, name: str) -> None:
     async with open_sessions(arguments) as (host, files):
-        await Chat(host, files, arguments, model, name).talk()
-
-
-class PrintableText:
-    """Standard output for what models say: what a terminal would act on is written out."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
-
-    def write(self, text: str) -> int:
-        return self._out.write("".join([one if one.isprintable() or one in "\n\t" else _escape(one) for one in text]))
-
-    def flush(self) -> None:
-        self._out.flush()
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode()
+        await Chat(host, files, arguments, loaded, answerer, name).talk()
 
 
 class Chat:
     def __init__(
-        self, host: SessionHost, files: FileStore | None, arguments: argparse.Namespace, model: str, name: str
+        self,
+        host: SessionHost,
+        files: FileStore | None,
+        arguments: argparse.Namespace,
+        loaded: ToolsFile,
+        answerer: Answerer,
+        name: str,
     ) -> None:
-        self._host = host
+        self.host = host
+        self.arguments = arguments
+        self.owner: str = arguments.owner
+        self.name = name
+        self.loaded = loaded
+        self.answerer = answerer
+        self.attached: list[str] = list(arguments.attach or [])
+        self.used: Usage = NO_USAGE
         self._files = files
-        self._arguments = arguments
-        self._model = model
-        self._owner: str = arguments.owner
-        self._name = name
-        self._loaded: ToolsFile = load_tools(arguments.tools or [])
         self._approval = TerminalApproval(shown=sys.stdout)
-        self._out = cast("TextIO", PrintableText(sys.stdout))
+
+    def say(self, text: str) -> None:
+        """A line of ours. Names may be anything: what a terminal would act on is written out."""
+        print(printable(text))
 
     async def talk(self) -> None:
-        lines = _line_reader(self._arguments.data_dir)
-        print(f"{self._model} · session '{self._name}' · /help says what else there is")
-        await self._show_end()
+        lines = _line_reader(data_folder(storage_config(self.arguments)), self)
+        self.say(f"{self.answerer.name} · session '{self.name}' · /help says what else there is")
+        await self.show_end()
         while True:
             try:
                 text = await lines.prompt_async(_PROMPT)
             except KeyboardInterrupt:
                 continue
             except EOFError:
-                return
+                break
             text = as_utf8(text.strip(), "what you wrote")
-            if not text:
-                continue
+            if text in ENDS:
+                break
             if text.startswith("/"):
-                if not await self._command(text):
-                    return
-            else:
-                await self._ask(text)
+                await obey(self, text)
+            elif text:
+                await self.ask(text)
+        if self.used != NO_USAGE:
+            self.say(usage_text(self.used))
 
     # ---- asking ------------------------------------------------------------------------------------------------------
 
-    async def _ask(self, text: str) -> None:
+    async def ask(self, text: str) -> None:
+        try:
+            question = question_with(text, self.attached)
+        except BadConfig as error:
+            self.say(f"ronda: {error}")
+            return
+        self.attached.clear()
+        await self._stoppable(question)
+
+    async def ask_again(self) -> None:
+        """The last question, in the place where it stood: what was answered is left on a branch of the session."""
+        row = await self.host.find((self.owner, self.name))
+        found = last_question(await self.host.history((self.owner, self.name), row))
+        if found is None:
+            self.say("nothing was asked yet")
+            return
+        turn, kept = found
+        await self._stoppable([turn], kept)
+
+    async def _stoppable(self, question: Inputs, kept: int | None = None) -> None:
         """One question and its answer; Ctrl-C ends the answer, and what there is of it stays."""
-        answering = asyncio.ensure_future(self._answer(text))
+        answering = asyncio.ensure_future(self._answer(question, kept))
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, answering.cancel)
         try:
@@ -124,125 +145,52 @@ class Chat:
                 raise
             print("\n[stopped]")
         except RondaError as error:
-            print(f"\nronda: {error}", file=self._out)
+            self.say(f"\nronda: {error}")
         finally:
             loop.remove_signal_handler(signal.SIGINT)
 
-    async def _answer(self, text: str) -> None:
-        arguments = self._arguments
-        agent = Agent(
-            model=self._model,
-            base_url=arguments.base_url,
-            api_version=arguments.api_version,
-            vision=arguments.vision,
-            instructions=arguments.instructions,
-            tools=self._loaded.tools,
-            options=Options(max_tokens=arguments.max_tokens),
-        )
+    async def _answer(self, question: Inputs, kept: int | None) -> None:
+        screen = open_screen(sys.stdout, as_they_come=True, plain=bool(self.arguments.plain), aside=sys.stdout)
         options: RunOptions = {
-            "approve": self._approval,
-            "guardrails": self._loaded.guardrails,
-            "compaction": self._loaded.compaction,
+            "approve": self._approve_on(screen),
+            "guardrails": self.loaded.guardrails,
+            "compaction": self.loaded.compaction,
             "result_files": self._files,
         }
-        if arguments.max_iterations is not None:
-            options["max_iterations"] = arguments.max_iterations
+        if self.arguments.max_iterations is not None:
+            options["max_iterations"] = self.arguments.max_iterations
 
         def begin(options: RunOptions) -> stream_agent:
-            return stream_agent(agent, text, **options)
+            return self.answerer.ask(question, options)
 
-        async with go_on(self._host, (self._owner, self._name), options, begin, "reject") as events:
-            self._approval.run = events.run
-            await show_events(events, self._out, as_they_come=True)
-        print()
+        with beside_the_answer(screen.aside) as prints, screen:
+            async with go_on(self.host, (self.owner, self.name), options, begin, "reject", kept) as events:
+                self._approval.run = events.run
+                try:
+                    await show_events(events, screen, prints=prints)
+                finally:
+                    self.used += events.run.usage
+            screen.answer("")
 
-    # ---- commands ----------------------------------------------------------------------------------------------------
+    def _approve_on(self, screen: Screen) -> Approve:
+        def approve(question: Asked) -> Answered:
+            with screen.paused():
+                return self._approval(question)
 
-    async def _command(self, line: str) -> bool:
-        """False: the conversation is over."""
-        word, _, rest = line.partition(" ")
-        if word in ("/quit", "/exit"):
-            return False
-        command = _COMMANDS.get(word)
-        if command is None:
-            print(f"there is no {word}; there is {', '.join(_COMMANDS)}", file=self._out)
-            return True
-        try:
-            await command[0](self, rest.strip())
-        except (BadConfig, BadRequest, NotFound) as error:
-            print(f"ronda: {error}", file=self._out)
-        return True
+        return approve
 
-    async def _help(self, rest: str) -> None:
-        width = max(len(word) for word in _COMMANDS)
-        for word, (_, meaning) in _COMMANDS.items():
-            print(f"{word.ljust(width)}  {meaning}")
-        print("Alt-Enter begins a new line, Ctrl-C ends an answer, Ctrl-D the conversation.")
-
-    async def _change_model(self, rest: str) -> None:
-        if rest:
-            check_model(rest, self._arguments.base_url)
-            self._model = rest
-        print(self._model, file=self._out)
-
-    async def _list_tools(self, rest: str) -> None:
-        if not self._loaded.tools:
-            print("no tools; --tools FILE.py gives some")
-        for tool in self._loaded.tools:
-            print(_tool_line(tool), file=self._out)
-
-    async def _change_session(self, rest: str) -> None:
-        if rest:
-            self._name = check_session_name(rest)
-            print(f"session '{rest}'", file=self._out)
-            await self._show_end()
-            return
-        print(f"session '{self._name}'", file=self._out)
-        page = await self._host.store.page(self._owner, _LISTED)
-        for row in page.sessions:
-            print(f"  {row.name}  ({row.ends} turns)", file=self._out)
-
-    async def _export(self, rest: str) -> None:
-        document = await session_documents.export(self._host, (self._owner, self._name))
-        if not rest:
-            print(document.decode(), file=self._out)
-            return
-        try:
-            await asyncio.to_thread(Path(rest).write_bytes, document)
-        except OSError as error:
-            raise BadConfig(f"{rest} cannot be written: {error.strerror}") from error
-        print(f"written to {rest}", file=self._out)
-
-    async def _show_end(self) -> None:
+    async def show_end(self) -> None:
         """The last that was said, where there is something to go on from."""
-        row = await self._host.find((self._owner, self._name))
-        history = await self._host.history((self._owner, self._name), row)
+        row = await self.host.find((self.owner, self.name))
+        history = await self.host.history((self.owner, self.name), row)
         for turn in history.turns[-_SHOWN:]:
             for line in turn_lines(turn):
-                print(line, file=self._out)
+                self.say(line)
 
 
-Command = Callable[[Chat, str], Awaitable[None]]
-_COMMANDS: Final[dict[str, tuple[Command, str]]] = {
-    "/model": (Chat._change_model, "says which model answers; /model PROVIDER:NAME takes another"),
-    "/tools": (Chat._list_tools, "lists the tools that the model has"),
-    "/session": (Chat._change_session, "lists sessions; /session NAME goes on with one, or begins it"),
-    "/export": (Chat._export, "prints the session as a document; /export FILE writes it to a file"),
-    "/help": (Chat._help, "says this"),
-    "/quit": (Chat._help, "ends the conversation, which is kept"),
-}
-
-
-def _tool_line(tool: Tool) -> str:
-    spec = tool.spec
-    asks = " (asks first)" if spec.approval == "ask" else ""
-    return f"{spec.name}{asks}: {' '.join(spec.description.split())}"
-
-
-def _line_reader(data_dir: str | None) -> PromptSession[str]:
+def _line_reader(folder: Path | None, chat: Chat) -> PromptSession[str]:
     """Asks for what people write. It is imported here: no other command needs it."""
     from prompt_toolkit import PromptSession
-    from prompt_toolkit.completion import WordCompleter
     from prompt_toolkit.history import FileHistory, InMemoryHistory
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
@@ -256,14 +204,48 @@ def _line_reader(data_dir: str | None) -> PromptSession[str]:
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.validate_and_handle()
 
-    folder = data_folder(ServerConfig(data_dir=data_dir))
     history = InMemoryHistory() if folder is None else FileHistory(_private_file(folder / "chat-history"))
-    words: Iterable[str] = [*_COMMANDS, "/exit"]
-    completer = WordCompleter([*words], sentence=True)
     return PromptSession(
-        history=history, key_bindings=keys, multiline=True, completer=completer, complete_while_typing=False,
+        history=history, key_bindings=keys, multiline=True, completer=_completer(chat), complete_while_typing=False,
         prompt_continuation=" " * len(_PROMPT), enable_open_in_editor=False,
     )  # fmt: skip
+
+
+def _completer(chat: Chat) -> Completer:
+    """Tab: commands, and what may stand behind each: sessions, services, agents and files."""
+    from prompt_toolkit.completion import Completer, Completion, PathCompleter
+    from prompt_toolkit.document import Document
+
+    class ForCommands(Completer):
+        def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+            return ()
+
+        async def get_completions_async(self, document: Document, complete_event: CompleteEvent):  # type: ignore[no-untyped-def]  # an async generator, as prompt_toolkit has it
+            text = document.text_before_cursor
+            if not text.startswith("/") or "\n" in text:
+                return
+            word, space, rest = text.partition(" ")
+            if word == "/attach" and space:
+                files = Document(rest, len(rest))
+                for one in PathCompleter(expanduser=True).get_completions(files, complete_event):
+                    yield one
+                return
+            for choice in await choices(word) if space else COMMANDS:
+                if choice.startswith(rest if space else word):
+                    yield Completion(choice, -len(rest if space else word))
+
+    async def choices(word: str) -> list[str]:
+        match word:
+            case "/session":
+                return [name for name, _ in await session_names(chat)]
+            case "/model":
+                return [f"{name}:" for name in ("openai", "anthropic", "gemini", "mistral", "local", *SERVICES)]
+            case "/agent":
+                return [*sorted(name for name in os.listdir() if name.endswith(".prompty")), "none"]
+            case _:
+                return []
+
+    return ForCommands()
 
 
 def _private_file(path: Path) -> str:

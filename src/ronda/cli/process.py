@@ -17,6 +17,8 @@ from typing import Any, Final
 
 import uvicorn
 
+from ronda.cli.memory import LargeMemory
+
 log = logging.getLogger("ronda.server")
 
 _LOOKS_EVERY: Final = 5  # ticks of uvicorn's, a tenth of a second each
@@ -34,6 +36,7 @@ class Process(uvicorn.Server):
         self._up = up
         self._before_end = before_end
         self._next_warning = 0.0
+        self._memory = LargeMemory()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -45,6 +48,7 @@ class Process(uvicorn.Server):
         return await super().on_tick(counter)
 
     def look_around(self, now: float) -> None:
+        self._memory.look()
         for connection in list(self.server_state.connections):
             if (look := getattr(connection, "look", None)) is not None:  # a WebSocket may be silent
                 look(now)

@@ -1,49 +1,60 @@
-"""Events of a run → lines at a terminal: the answer as it comes, if it is to, and in brackets what happens on the way."""
+"""Events of a run → what a screen shows: the answer, and what happens on the way."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterable
-from typing import Final, TextIO, assert_never
+from typing import Final, assert_never
 
+from ronda.cli.beside import ToolPrints
+from ronda.cli.screen import Screen
 from ronda.core import events
 
 _WIDTH: Final = 100  # characters of a tool's arguments and result that are shown
 
 
-async def show_events(run: AsyncIterable[events.Event], out: TextIO, *, as_they_come: bool) -> None:
-    """The answer goes to `out`, the rest to standard error."""
+async def show_events(run: AsyncIterable[events.Event], screen: Screen, *, prints: ToolPrints) -> None:
+    """What tools print is shown while one of them runs."""
+    running: dict[str, str] = {}  # names of the calls under way, as far as they are shown
+    prints.hold()
     arguments: dict[str, str] = {}  # by call
     questions: dict[str, str] = {}  # which call they are about
     async for event in run:
         match event:
             case events.TextDelta(text=text):
-                if as_they_come:
-                    print(text, end="", flush=True, file=out)
+                screen.text(text)
+            case events.ModelStarted():
+                screen.status("thinking")
             case events.ModelFinished(turn=turn):
                 arguments |= {call.id: call.arguments for call in turn.calls}
-                if turn.calls and turn.text and as_they_come:
-                    print(flush=True, file=out)
+                if turn.calls and turn.text:
+                    screen.end_text()
             case events.Asked(id=id, call_id=call):
                 questions[id] = call
             case events.Answered(id=id, arguments=edited):
                 if edited is not None:
                     arguments[questions[id]] = edited
             case events.ToolStarted(call_id=id, name=name):
-                _note(f"{name} {short(arguments[id])}")
+                running[id] = name
+                screen.note(f"{name} {short(arguments[id])}", "tool")
+                screen.status(", ".join(running.values()))
+                prints.release()
             case events.ToolFinished(result=result, name=name):
-                _note(
-                    f"{name} failed: {_why(name, result.content)}"
-                    if result.failed
-                    else f"{name} → {short(result.content)}"
-                )
+                prints.release()
+                running.pop(result.call_id, None)
+                screen.status(", ".join(running.values()) or None)
+                if not running:
+                    prints.hold()
+                if result.failed:
+                    screen.note(f"{name} failed: {_why(name, result.content)}", "failure")
+                else:
+                    screen.note(f"{name} → {short(result.content)}", "result")
             case events.ModelRetried(reason=reason, wait=wait):
-                _note(f"{reason}; trying again in {wait:.0f} s")
+                screen.note(f"{reason}; trying again in {wait:.0f} s")
             case events.Warned(message=message):
-                print(f"ronda: {message}", file=sys.stderr)
+                screen.warn(message)
             case events.ToolProgressed(text=text):
-                if as_they_come:
-                    _note(short(text))
+                if screen.as_they_come:
+                    screen.note(short(text))
             case (
                 events.ReasoningDelta()
                 | events.RefusalDelta()
@@ -54,7 +65,6 @@ async def show_events(run: AsyncIterable[events.Event], out: TextIO, *, as_they_
                 pass
             case (
                 events.RunStarted()
-                | events.ModelStarted()
                 | events.ModelInterrupted()
                 | events.ModelFailed()
                 | events.Checked()
@@ -66,11 +76,6 @@ async def show_events(run: AsyncIterable[events.Event], out: TextIO, *, as_they_
                 pass
             case _:
                 assert_never(event)
-
-
-def _note(text: str) -> None:
-    """What happens on the way to the answer, which alone goes to standard output."""
-    print(f"[{text}]", file=sys.stderr, flush=True)
 
 
 def _why(name: str, content: str) -> str:

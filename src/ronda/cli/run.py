@@ -12,16 +12,21 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from ronda.agent import Agent, Inputs, RunOptions, invoke_agent, stream_agent
+from ronda.agent.result import Result
 from ronda.cli.approve import TerminalApproval
-from ronda.cli.files import environment, is_file, load_file, read_inputs
-from ronda.cli.flags import DEFAULT_MODEL
-from ronda.cli.model import check_file_model, check_model
+from ronda.cli.attachments import question_with
+from ronda.cli.beside import ToolPrints, beside_the_answer
+from ronda.cli.files import MAX_INPUT, environment, is_file, load_file, read_inputs, with_sampling
+from ronda.cli.model import check_file_model, check_model, choose_model, sampling_of
+from ronda.cli.preferences import fill_in
 from ronda.cli.progress import show_events
-from ronda.cli.terminal import answer_alone, as_utf8
-from ronda.core.plan import Options, ToolChoice
+from ronda.cli.screen import Screen, open_screen
+from ronda.cli.terminal import answer_alone, as_utf8, is_piped
+from ronda.core.events import Answered, Asked
+from ronda.core.plan import ToolChoice
 from ronda.errors import BadConfig, LimitExceeded, RunEnded, ToolMissing, UpstreamError
 from ronda.prompty.model import Prompty
-from ronda.server.resources.mcp_settings import read_servers
+from ronda.server.features.mcp.read_servers import read_servers
 
 if TYPE_CHECKING:
     from ronda.server.resources.tools_file import ToolsFile
@@ -31,11 +36,14 @@ if TYPE_CHECKING:
 def run(arguments: argparse.Namespace) -> int:
     try:
         with answer_alone() as out:
-            loaded = _with_search(_load(arguments.tools or []), arguments)
-            if is_file(arguments.prompt):
-                _run_file(arguments, loaded, out)
-            else:
-                _run_prompt(arguments, loaded, out)
+            screen = _screen(arguments, out)
+            with beside_the_answer(screen.aside) as prints:
+                fill_in(arguments, for_file=is_file(arguments.prompt))
+                loaded = _with_search(_load(arguments.tools or []), arguments)
+                if is_file(arguments.prompt):
+                    _run_file(arguments, loaded, screen, prints)
+                else:
+                    _run_prompt(arguments, loaded, screen, prints)
     except ToolMissing as error:
         print(f"ronda: {error}; give a file that has it with --tools", file=sys.stderr)
         return 2
@@ -46,6 +54,13 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"ronda: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _screen(arguments: argparse.Namespace, out: TextIO) -> Screen:
+    as_they_come = False if arguments.json else arguments.stream
+    return open_screen(
+        out, as_they_come=as_they_come, quiet=bool(arguments.quiet), plain=bool(arguments.plain or arguments.json)
+    )
 
 
 def _load(paths: list[str]) -> ToolsFile:
@@ -66,27 +81,26 @@ def _with_search(loaded: ToolsFile, arguments: argparse.Namespace) -> ToolsFile:
     return msgspec.structs.replace(loaded, tools=(*loaded.tools, *found))
 
 
-def _run_prompt(arguments: argparse.Namespace, loaded: ToolsFile, out: TextIO) -> None:
+def _run_prompt(arguments: argparse.Namespace, loaded: ToolsFile, screen: Screen, prints: ToolPrints) -> None:
     if arguments.inputs:
         raise BadConfig("-i gives an input to a prompty file, and the prompt is none")
-    prompt = _prompt(arguments.prompt)
-    if arguments.max_tokens is not None and arguments.max_tokens < 1:
-        raise BadConfig(f"--max-tokens is {arguments.max_tokens}; it must be at least 1")
-    model = DEFAULT_MODEL if arguments.model is None else arguments.model
-    check_model(model, arguments.base_url)
+    question = question_with(_prompt(arguments.prompt), arguments.attach or [])
+    sampling = sampling_of(arguments)
+    model, base_url = choose_model(arguments.model, arguments.base_url)
+    check_model(model, base_url)
     servers = _servers(arguments)
     names = None if servers else [tool.spec.name for tool in loaded.tools]
     agent = Agent(
         model=model,
-        base_url=arguments.base_url,
+        base_url=base_url,
         api_version=arguments.api_version,
         vision=arguments.vision,
-        instructions=arguments.instructions,
+        instructions=arguments.system or "",
         tools=loaded.tools,
-        options=Options(max_tokens=arguments.max_tokens),
+        options=sampling,
         tool_choice=_choice(arguments.tool_choice, names),
     )
-    asyncio.run(_run_with(servers, agent, prompt, loaded, arguments, out))
+    asyncio.run(_run_with(servers, agent, question, loaded, arguments, screen, prints))
 
 
 def _servers(arguments: argparse.Namespace) -> list[McpServer]:
@@ -98,14 +112,15 @@ def _servers(arguments: argparse.Namespace) -> list[McpServer]:
 async def _run_with(
     configs: list[McpServer],
     agent: Agent,
-    prompt: str,
+    question: Inputs,
     loaded: ToolsFile,
     arguments: argparse.Namespace,
-    out: TextIO,
+    screen: Screen,
+    prints: ToolPrints,
 ) -> None:
     """With the tools of MCP servers beside its own."""
     if not configs:
-        await _run(agent, prompt, msgspec.structs.replace(loaded, tools=()), arguments, out)
+        await _run(agent, question, msgspec.structs.replace(loaded, tools=()), arguments, screen, prints)
         return
     from ronda.tools.mcp.servers import McpServers
 
@@ -115,34 +130,51 @@ async def _run_with(
         for one in servers.status():
             if one.last_error is not None:
                 print(f"ronda: the MCP server {one.name!r}: {one.last_error}", file=sys.stderr)
-        await _run(agent, prompt, msgspec.structs.replace(loaded, tools=tuple(servers.tools())), arguments, out)
+        await _run(
+            agent, question, msgspec.structs.replace(loaded, tools=tuple(servers.tools())), arguments, screen, prints
+        )
     finally:
         await servers.close()
 
 
-def _prompt(text: str | None) -> str:
+def _prompt(prompt: str | None) -> str:
+    """What is asked, with what stands on standard input below it: `cat report.txt | ronda run "Sum this up"`."""
+    text = prompt
     if text is None:
         if sys.stdin.isatty():
             print("What do you want to ask? (Ctrl-D ends it)", file=sys.stderr)
-        text = sys.stdin.read()
+        text = _read_input()
     elif "." in text or "/" in text:  # what is nothing but the name of a file is hardly meant as a prompt
         if os.path.isdir(text):
             raise BadConfig(f"{text} is a folder; name a .prompty file in it, or a prompt")
         if os.path.isfile(text):
             raise BadConfig(f"{text} is a file, but no .prompty file; 'ronda run < {text}' asks what it says")
+    if prompt is not None and is_piped(sys.stdin) and (piped := _read_input()).strip():
+        text = f"{text}\n\n{piped}"
     if not text.strip():
         raise BadConfig("there is nothing to ask; give a prompt, or write it to standard input")
     return as_utf8(text, "the prompt")
 
 
-def _run_file(arguments: argparse.Namespace, loaded: ToolsFile, out: TextIO) -> None:
-    if arguments.instructions:
-        raise BadConfig("--instructions belong to a prompt; a prompty file brings its own")
+def _read_input() -> str:
+    text = sys.stdin.read(MAX_INPUT + 1)
+    if len(text) > MAX_INPUT:
+        raise BadConfig(
+            f"standard input has more than {MAX_INPUT // 1_000_000} million characters, which no model takes"
+        )
+    return text
+
+
+def _run_file(arguments: argparse.Namespace, loaded: ToolsFile, screen: Screen, prints: ToolPrints) -> None:
+    if arguments.system:
+        raise BadConfig("--system belongs to a prompt; a prompty file brings its own instructions")
+    if arguments.attach:
+        raise BadConfig("-a belongs to a prompt; a prompty file takes files as inputs (-i NAME=@FILE)")
     if arguments.tool_choice != "auto":
         raise BadConfig("--tool-choice belongs to a prompt; a prompty file decides by itself")
-    if arguments.max_tokens is not None:
-        raise BadConfig("--max-tokens belongs to a prompt; a prompty file says maxOutputTokens in its model's options")
-    prompty = load_file(arguments.prompt, arguments.model, arguments.base_url, DEFAULT_MODEL)
+    sampling = sampling_of(arguments)
+    prompty = load_file(arguments.prompt, arguments.model, arguments.base_url, default=choose_model(None, None))
+    prompty = with_sampling(prompty, sampling.temperature, sampling.max_tokens)
     inputs = read_inputs(prompty, arguments.inputs)
     if servers := _servers(arguments):
         from ronda.prompty.mcp import register
@@ -150,9 +182,9 @@ def _run_file(arguments: argparse.Namespace, loaded: ToolsFile, out: TextIO) -> 
         register(servers)  # the file says which of them it uses
     check_file_model(prompty, environment(arguments.prompt))
     if not prompty.has_conversation:
-        _print(invoke_agent(prompty, inputs), out)
+        screen.answer(invoke_agent(prompty, inputs))
     else:
-        asyncio.run(_run(prompty, inputs, loaded, arguments, out))
+        asyncio.run(_run(prompty, inputs, loaded, arguments, screen, prints))
 
 
 def _choice(text: str, names: list[str] | None) -> ToolChoice:
@@ -167,11 +199,21 @@ def _choice(text: str, names: list[str] | None) -> ToolChoice:
 
 
 async def _run(
-    agent: Agent | Prompty, inputs: Inputs, loaded: ToolsFile, flags: argparse.Namespace, out: TextIO
+    agent: Agent | Prompty,
+    inputs: Inputs,
+    loaded: ToolsFile,
+    flags: argparse.Namespace,
+    screen: Screen,
+    prints: ToolPrints,
 ) -> None:
     approval = TerminalApproval()
+
+    def approve(question: Asked) -> Answered:
+        with screen.paused():
+            return approval(question)
+
     options: RunOptions = {
-        "approve": approval,
+        "approve": approve,
         "guardrails": loaded.guardrails,
         "compaction": loaded.compaction,
     }
@@ -191,11 +233,25 @@ async def _run(
         from ronda.cli.sessions import in_session
 
         events_of = in_session(flags, options, begin)
-    async with events_of as events:
-        approval.run = events.run
-        await show_events(events, out, as_they_come=flags.stream)
-        _print("" if flags.stream else events.result, out)
+    if isinstance(agent, Prompty) and agent.outputs and flags.stream is None:
+        screen.as_they_come = False  # half of a JSON document is of use to nobody
+    with screen:
+        async with events_of as events:
+            approval.run = events.run
+            await show_events(events, screen, prints=prints)
+            screen.answer(_report(events) if flags.json else events.result)
+            if flags.usage:
+                screen.usage(events.run.usage)
 
 
-def _print(result: Any, out: TextIO) -> None:
-    print(result if isinstance(result, str) else msgspec.json.encode(result).decode(), file=out)
+def _report(events: stream_agent) -> dict[str, Any]:
+    """What `--json` prints: the answer, and what it took to get there."""
+    done = Result(events.result, events.run)
+    return {
+        "output": done.output,
+        "model": events.run.plan.model,
+        "run_id": done.run_id,
+        "usage": done.usage,
+        "cost": done.cost,
+        "tool_calls": done.tool_calls,
+    }

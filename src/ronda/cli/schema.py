@@ -1,4 +1,5 @@
-"""`ronda schema`: a JSON Schema of the front matter of prompty files, for editors; or of a run's events, for clients."""
+"""`ronda schema`: a JSON Schema of the front matter of prompty files, for editors; or of a run's events, for clients; or of
+evaluations, for editors."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ from ronda.errors import BadConfig
 def schema(arguments: argparse.Namespace) -> int:
     if arguments.what == "events":
         from ronda.wire.events import schema as make
+    elif arguments.what == "eval":
+        from ronda.evals.schema import schema as make
     else:
         from ronda.prompty.json_schema import schema as make
     text = msgspec.json.format(msgspec.json.encode(make()), indent=2).decode() + "\n"

@@ -9,17 +9,20 @@ import gc
 import os
 import socket
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from ronda._extras import check_extra
 from ronda.cli.settings import read_config
 from ronda.cli.workers import Worker, Workers, count_workers
 from ronda.errors import BadConfig
 from ronda.server.config import ServerConfig
-from ronda.server.resources.mcp_settings import read_servers
+from ronda.server.features.mcp.read_servers import read_servers
+from ronda.server.features.table import wanted
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 
@@ -35,6 +38,7 @@ _PORT_ERRORS = (errno.EADDRINUSE, errno.EACCES)
 
 
 def serve(arguments: argparse.Namespace) -> int:
+    check_extra("server", "'ronda serve'")
     config = read_config(arguments)
     worker = Worker.of_environment()
     with ExitStack() as open_sockets:
@@ -42,15 +46,34 @@ def serve(arguments: argparse.Namespace) -> int:
             ports = [config.port] if config.mcp_port is None else [config.port, config.mcp_port]
             listeners = [open_sockets.enter_context(_listen(config.host, port)) for port in ports]
             if (count := count_workers(config)) > 1:
-                return Workers(count, listeners).run()
+                died = open_sockets.enter_context(_figures_of_workers(config))
+                return Workers(count, listeners, died).run()
         else:
             listeners = [open_sockets.enter_context(listener) for listener in worker.listeners]
         runner = open_sockets.enter_context(asyncio.Runner(loop_factory=_loop))
         return runner.run(_serve(config, listeners, worker))
 
 
+@contextmanager
+def _figures_of_workers(config: ServerConfig) -> Iterator[Callable[[int], None]]:
+    """Where workers keep their figures, and what takes away those of now of one that has ended."""
+    from ronda.server.features.metrics.settings import MetricsOptions, MetricsSettings
+
+    if config.part(MetricsSettings).metrics == MetricsOptions():
+        yield lambda pid: None
+        return
+    check_extra("metrics", "--metrics")
+    from prometheus_client import multiprocess
+
+    mark_dead: Callable[[int, str], None] = multiprocess.mark_process_dead
+    with TemporaryDirectory(prefix="ronda-metrics-") as folder:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # read by prometheus-client when a worker imports it
+        yield lambda pid: mark_dead(pid, folder)
+
+
 def worker(arguments: argparse.Namespace) -> int:
     """`ronda worker`: a server that listens on no port, and drives what others queue or leave."""
+    check_extra("server", "'ronda worker'")
     config = read_config(arguments)
     if config.database is None:
         raise BadConfig(
@@ -96,12 +119,12 @@ async def _start(
     from ronda.server.storage import join_replicas, open_blobs, open_catalog, open_journal
 
     folder = data_folder(config)
-    catalog = await asyncio.to_thread(open_catalog, folder, shared, config.queue)  # DBOS takes a second
+    catalog = await asyncio.to_thread(open_catalog, folder, shared, config.queue, wanted(config))  # DBOS takes a second
     has_keys = await _has_keys(config, catalog)
     journal = open_journal(folder, config, shared)
     open_code = None
     if config.enable_code_execution or config.enable_shell:
-        from ronda.server.resources.code_tools import code_opener  # a sandbox is much to import
+        from ronda.server.features.code.code_tools import code_opener  # a sandbox is much to import
 
         open_code = await asyncio.to_thread(code_opener, config, folder)
     mcp = read_servers(config.mcp_config, config.mcp, folder or state_folder())
@@ -153,12 +176,15 @@ def http_settings(server: Server, mcp_port: int | None = None) -> uvicorn.Config
         app if mcp_port is None else McpPort(app, mcp_port),
         http=partial(  # type: ignore[arg-type]  # called as its class is
             BoundedProtocol,
+            error_writer=app.error_writer,
             header_seconds=config.header_seconds,
             body_seconds=config.body_seconds,
+            body_rate=config.body_rate,
+            max_body_seconds=config.max_body_seconds,
             stall_seconds=config.stall_seconds,
         ),
-        log_level="info" if config.access_log else "warning",
-        access_log=config.access_log,
+        log_level="warning",
+        access_log=False,  # `features/request_log` writes one: uvicorn's has the query string, and no run
         # Longer than clients keep an idle connection (httpx and most SDKs: 5 seconds): no request should meet its end.
         timeout_keep_alive=75,
         timeout_graceful_shutdown=CONNECTION_SECONDS,

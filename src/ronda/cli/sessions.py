@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias
@@ -20,8 +21,10 @@ from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
 from ronda.core.run import Run
 from ronda.errors import BadConfig, NotFound
 from ronda.host import session_documents
+from ronda.host.history import History
 from ronda.host.leases import Key, SessionBusy
 from ronda.host.sessions import SessionHost
+from ronda.store.marks import of_session
 from ronda.wire.door_request import OnBusy, SessionWish
 from ronda.wire.session_fields import LONGEST_NAME, is_name
 from ronda.wire.sessions import read_document
@@ -88,11 +91,11 @@ async def _do(arguments: argparse.Namespace) -> None:
                     await session_documents.put(host, key, read_document(_read(arguments.other)), storage.workspaces)
                 case "fork":
                     where = {"num_turns": arguments.num_turns, "round": arguments.round}
-                    print(
-                        await session_documents.fork(
-                            host, key, arguments.other, run=arguments.run, workspaces=storage.workspaces, **where
-                        )
+                    made = await session_documents.fork(
+                        host, key, arguments.other, run=arguments.run, workspaces=storage.workspaces, **where
                     )
+                    await storage.catalog.marks.copy(key[0], of_session(key[1]), of_session(made), time.time())
+                    print(made)
                 case _:
                     await _delete(host, key, storage)
         except NotFound as error:
@@ -105,6 +108,7 @@ async def _delete(host: SessionHost, key: Key, storage: Storage) -> None:
     if not await session_documents.delete(host, key):
         raise BadConfig(f"there is no session '{key[1]}'; 'ronda sessions list' shows those there are")
     await storage.catalog.approved_tools.forget(*key)
+    await storage.catalog.marks.forget(key[0], of_session(key[1]))
     if (files := storage.files) is not None:
         await files.delete_session(*key)
     if (workspaces := storage.workspaces) is not None:
@@ -157,6 +161,13 @@ def turn_lines(turn: Turn) -> list[str]:
             return []
 
 
+def last_question(history: History) -> tuple[Turn, int] | None:
+    """What was asked last, and how many turns there were before it."""
+    kept = history.ends[-2][1] if len(history.ends) > 1 else 0
+    asked = next((turn for turn in history.turns[kept:] if type(turn) is UserTurn), None)
+    return None if asked is None else (asked, kept)
+
+
 # ---- runs that go on with one ------------------------------------------------------------------------------------------
 
 # How a run starts, with what was said before among its options.
@@ -176,11 +187,14 @@ async def in_session(arguments: argparse.Namespace, options: RunOptions, begin: 
 
 @asynccontextmanager
 async def go_on(
-    host: SessionHost, key: Key, options: RunOptions, begin: Begin, on_busy: OnBusy = "queue"
+    host: SessionHost, key: Key, options: RunOptions, begin: Begin, on_busy: OnBusy = "queue", kept: int | None = None
 ) -> AsyncIterator[stream_agent]:
-    """What comes of the run is written back, however it ends."""
+    """What comes of the run is written back, however it ends. With `kept` it goes on behind so many turns, and what was said
+    since then is left on a branch."""
     owner, name = key
     visit = await host.enter(owner, SessionWish(name, "append", on_busy), "")
+    if kept is not None:
+        visit.history = visit.history.up_to(kept)
     run: Run | None = None
     try:
         async with begin({**options, "history": visit.history.turns, "session": name, "owner": owner}) as events:

@@ -1,71 +1,94 @@
-"""Flags and a TOML file → ServerConfig: flags win, paths in the file are meant from where the file is."""
+"""Flags, variables of the environment and a TOML file → ServerConfig, in this order: the first that says a setting counts.
+Paths in the file start at the file's folder."""
 
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from ronda._suggest import did_you_mean
 from ronda.cli.flags import DEFAULT_MODEL
-from ronda.cli.model import check_model
+from ronda.cli.model import check_model, usual_address
 from ronda.errors import BadConfig
 from ronda.sandbox.policy import read_policy
 from ronda.server.check_config import check_config
-from ronda.server.config import ServerConfig
+from ronda.server.config import ServerConfig, with_agent
+from ronda.server.features.table import all_rows, make_config
+from ronda.server.setting import Row, from_environment, rows_of
 
-_NAMES = ServerConfig.__struct_fields__
-SECRET_NAME = "RONDA_TOOL_DISPATCH_SECRET"  # the variable; a flag would show the secret to everybody on this machine
-DATABASE_NAME = "RONDA_DATABASE"  # likewise: the address may have a password in it
+_ROWS: Final = {row.name: row for row in rows_of(ServerConfig)}
 _FROM_ENVIRONMENT = re.compile(r"\$\{env:([^{}:]+)\}")
 
 
 def read_config(arguments: argparse.Namespace) -> ServerConfig:
     settings: dict[str, Any] = {}
+    source: dict[str, str] = {}  # of each setting, for what is said of it
+    table = {} if arguments.config is None else _read_toml(arguments.config)
+    rows = {row.name: row for row in all_rows(_named_features(arguments, table))}
     if arguments.config is not None:
-        settings = _read_toml(arguments.config)
+        settings = _read_table(arguments.config, table, rows)
+        source = dict.fromkeys(settings, f"the settings file {arguments.config!r}")
         if isinstance(names := settings.get("agents"), list):  # no folder: agents that the served model has as tools
             tools = settings.get("agent_tools", {})
             settings["agent_tools"] = {"default": names, **tools} if isinstance(tools, dict) else tools
             del settings["agents"]
-    table, flags = settings.pop("sandbox", {}), {}
-    for name in ("mode", "profile", "network", "max_memory_mb", "max_cpu_secs", "max_procs"):
-        flags[name] = getattr(arguments, f"sandbox_{name}", None)
-    if not isinstance(table, dict):
-        raise BadConfig("the settings do not fit: sandbox must be a table, [sandbox]")
-    settings["sandbox"] = msgspec.to_builtins(read_policy(table, flags, os.environ))
-    for name in _NAMES:
-        value = getattr(arguments, name, None)
-        if value is not None:
-            settings[name] = value
-    if models := getattr(arguments, "app_model", None):
-        app = settings.get("app", {})
-        settings["app"] = {**app, "models": models} if isinstance(app, dict) else app
-    if settings.get("tool_dispatch_url") and (secret := os.environ.get(SECRET_NAME)):
-        settings.setdefault("tool_dispatch_secret", secret)
-    if url := os.environ.get(DATABASE_NAME):
-        settings.setdefault("database", url)
-    if path := os.environ.get("MCP_CONFIG_PATH"):
-        settings.setdefault("mcp_config", path)
+    settings |= (environment := from_environment(rows.values(), os.environ))
+    source |= {name: f"the variable {rows[name].variable}" for name in environment}
+    for row in rows.values():
+        if (value := getattr(arguments, row.name, None)) is not None:
+            settings[row.name] = value
+        if row.setting.variable and (value := os.environ.get(row.setting.variable)):
+            settings.setdefault(row.name, value)
+        if row.setting.members:
+            _set_members(settings, row, arguments, source)
+    if "base_url" in environment and getattr(arguments, "base_url", None) is None:
+        settings["base_url"] = usual_address(settings.get("model", DEFAULT_MODEL), environment.get("model"))
+    if "tool_dispatch_secret" in environment and not settings.get("tool_dispatch_url"):
+        del settings["tool_dispatch_secret"]  # it may be there for another server
     try:
-        config = msgspec.convert({"model": DEFAULT_MODEL, **settings}, ServerConfig)
+        config = with_agent(make_config({"model": DEFAULT_MODEL, **settings}))
     except msgspec.ValidationError as error:
-        raise BadConfig(f"the settings do not fit: {_plainly(error)}") from error
-    if config.agent:
-        config = msgspec.structs.replace(config, enable_code_execution=True, enable_shell=True)
+        place, reason = _plainly(error)
+        where = source.get(place.partition(".")[0].partition("[")[0])
+        raise BadConfig(": ".join(part for part in (where, place, reason) if part)) from error
     check_config(config)
     check_model(config.model, config.base_url)
     return config
 
 
-def database_of(arguments: argparse.Namespace) -> str | None:
-    """For commands that have no settings file."""
-    return arguments.database or os.environ.get(DATABASE_NAME)
+def _named_features(arguments: argparse.Namespace, table: dict[str, Any]) -> list[str]:
+    """The features of other packages: their settings are known once they are loaded."""
+    given = getattr(arguments, "features", None)
+    if given is None:
+        given = from_environment([_ROWS["features"]], os.environ).get("features", table.get("features", ()))
+    given = [given] if isinstance(given, str) else given
+    return [str(name) for name in given] if isinstance(given, list) else []
+
+
+def _set_members(settings: dict[str, Any], row: Row, arguments: argparse.Namespace, source: dict[str, str]) -> None:
+    """Flags that say one member of a table, over the table of the file."""
+    table = settings.get(row.name, {})
+    if not isinstance(table, dict):
+        raise BadConfig(f"{source[row.name]}: {row.name} must be a table, [{row.name}]")
+    flags = {member: getattr(arguments, f"{row.name}_{member}", None) for member in row.setting.members}
+    if row.name == "sandbox":  # whose environment has names that mistral.rs gave it
+        settings[row.name] = msgspec.to_builtins(read_policy(table, flags, os.environ))
+    elif given := {member: value for member, value in flags.items() if value is not None}:
+        settings[row.name] = {**table, **given}
+
+
+def storage_config(arguments: argparse.Namespace) -> ServerConfig:
+    """Where things are kept, for commands that have no settings file."""
+    rows = [_ROWS["data_dir"], _ROWS["database"]]
+    given = {row.name: value for row in rows if (value := getattr(arguments, row.name)) is not None}
+    return ServerConfig(**(from_environment(rows, os.environ) | given))
 
 
 def _read_toml(path: str) -> dict[str, Any]:
@@ -75,24 +98,24 @@ def _read_toml(path: str) -> dict[str, Any]:
         raise BadConfig(f"cannot read the settings file {path!r}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadConfig(f"the settings file {path!r} is not TOML: {error}") from error
-    settings = {name.replace("-", "_"): value for name, value in table.items()}
+    return {name.replace("-", "_"): value for name, value in table.items()}
+
+
+def _read_table(path: str, settings: dict[str, Any], rows: Mapping[str, Row]) -> dict[str, Any]:
     for name in settings:
-        if name not in _NAMES:
-            close = difflib.get_close_matches(name, _NAMES, 1)
-            hint = f"did you mean '{close[0]}'?" if close else f"there is {', '.join(_NAMES)}"
+        if name not in rows:
+            hint = did_you_mean(name, rows, f"there is {', '.join(rows)}")
             raise BadConfig(f"the settings file {path!r} has no use for '{name}'; {hint}")
-    return settings | _from(Path(path).parent, settings)
+    return settings | _from(Path(path).parent, settings, rows)
 
 
-def _from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+def _from(folder: Path, settings: dict[str, Any], rows: Mapping[str, Row]) -> dict[str, Any]:
     """The settings that name files, and lists of one. What is no path is left for `convert` to refuse."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
         match name, value:
             case "tools", str():
                 found[name] = [_tools_from(folder, value)]
-            case (("allow_origins" | "allow_hosts" | "aliases" | "fetch_allow" | "mcp_allow_url"), str()):
-                found[name] = [value]
             case "tools", list():
                 found[name] = [_tools_from(folder, tool) if isinstance(tool, str) else tool for tool in value]
             case "search", dict():
@@ -100,13 +123,6 @@ def _from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
                     key: str(folder / value[key]) for key in ("folder", "index") if isinstance(value.get(key), str)
                 }
                 found[name] = {**value, **places}
-            case (
-                ("agents" | "data_dir" | "mcp_config" | "code_exec_workdir" | "shell_workdir" | "skills_dir"),
-                str(),
-            ) if value != ":memory:":
-                found[name] = str(folder / value)
-            case (("tool_dispatch_secret" | "database"), str()):
-                found[name] = _secret(value, name)
             case "page", {"folder": str(place)}:
                 found[name] = {**value, "folder": str(folder / Path(place).expanduser())}
             case "images", {"api_key": str(key)}:
@@ -117,6 +133,12 @@ def _from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
                 found[name] = f"script:{folder / value.removeprefix('script:')}"
             case "model", str() if value.startswith("local:") and value.endswith(".gguf"):
                 found[name] = f"local:{folder / value.removeprefix('local:')}"
+            case _, str() if rows[name].is_list:
+                found[name] = [value]
+            case _, str() if rows[name].setting.reads == "path" and value != ":memory:":
+                found[name] = str(folder / value)
+            case _, str() if rows[name].setting.reads == "secret":
+                found[name] = _secret(value, name)
             case _:
                 pass  # taken as it is
     return found
@@ -144,7 +166,7 @@ def _secret(value: str, what: str) -> str:
     return found
 
 
-def _plainly(error: msgspec.ValidationError) -> str:
-    """Without the marks of whoever reads: "Expected `int`, got `str` - at `$.port`" → "port: Expected int, got str"."""
+def _plainly(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Without the marks of the decoder: "Expected `int`, got `str` - at `$.port`" → "port", "Expected int, got str"."""
     reason, _, place = str(error).replace("`", "").partition(" - at $.")
-    return f"{place}: {reason}" if re.fullmatch(r"[\w.\[\]…]+", place) else reason
+    return (place, reason) if re.fullmatch(r"[\w.\[\]…]+", place) else ("", reason)

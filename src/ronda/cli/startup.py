@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ronda._version import __version__
 from ronda.server.app import Server
+from ronda.server.config import ServerConfig
 from ronda.server.http.browser_guard import is_loopback
 
 
@@ -17,8 +18,8 @@ def startup_lines(server: Server, folder: Path | None, host: str, port: int, *, 
         names = ", ".join(server.agent_files.names()) or "none yet"
         lines.append(f"agents in {config.agents}: {names}")
         lines += [f"ronda: {problem}" for problem in server.agent_files.report()]
-    tools = ", ".join(server.toolbox.names) or "none of its own"
-    lines.append(f"ronda {__version__} on http://{_bracket_host(host)}:{port}  model {config.model}  tools {tools}")
+    lines.append(f"ronda {__version__} on http://{_bracket_host(host)}:{port}  model {config.model}{_tools(server)}")
+    lines += _capability_lines(config)
     if server.mcp is not None:
         names = ", ".join([f"{one.name} ({one.transport})" for one in server.mcp.configs if one.enabled])
         lines.append(f"MCP servers: {names or 'none that is enabled'} (GET /v1/mcp tells how they fare)")
@@ -37,6 +38,8 @@ def startup_lines(server: Server, folder: Path | None, host: str, port: int, *, 
     near = _bracket_host({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host))
     # A question that the small default model answers well; of capitals it writes nonsense.
     question = '{"messages": [{"role": "user", "content": "Why is the sky blue?"}]}'
+    if not config.no_ui:
+        lines.append(f"open http://{near}:{port}/ui in a browser")
     lines.append("ask it something from another terminal:")
     key = " -H 'Authorization: Bearer KEY'" if has_keys else ""
     lines.append(
@@ -45,9 +48,43 @@ def startup_lines(server: Server, folder: Path | None, host: str, port: int, *, 
     return lines
 
 
+def _capability_lines(config: ServerConfig) -> list[str]:
+    """What models may do beside answering, and where that reaches."""
+    lines = []
+    kinds = [
+        ("Python", config.enable_code_execution, "code" in config.offer),
+        ("a shell", config.enable_shell, "shell" in config.offer),
+    ]
+    if any(is_on for _, is_on, _ in kinds):
+        offered = " and ".join(name for name, is_on, is_offered in kinds if is_on and is_offered)
+        asked = " and ".join(name for name, is_on, is_offered in kinds if is_on and not is_offered)
+        always = f"every request is offered {offered}" if offered else ""
+        code = ", and ".join(filter(None, (always, f"requests may ask for {asked}" if asked else "")))
+        lines.append(f"{code}; code runs in a sandbox ('ronda doctor' says how code is isolated here)")
+        if config.sandbox.mode == "off":
+            lines[-1] = code
+            lines.append(
+                "WARNING: CODE IS NOT ISOLATED (--sandbox off). What a model writes can read, change, delete and send all "
+                "that this user can."
+            )
+    if config.enable_search:
+        from ronda.tools.search.settings import destination, read_settings  # loaded with the search
+
+        who = "every request is offered a search" if config.search_mode == "always" else "requests may ask for a search"
+        host = destination(read_settings(config.search).backend)
+        where = f"queries go to {host}" if host is not None else "queries stay on this machine"
+        lines.append(f"{who}; {where} ([search] in the settings file chooses what is searched)")
+    return lines
+
+
 def worker_line(server: Server) -> str:
-    tools = ", ".join(server.toolbox.names) or "none of its own"
-    return f"ronda {__version__} drives background runs of the database  model {server.config.model}  tools {tools}"
+    return f"ronda {__version__} drives background runs of the database  model {server.config.model}{_tools(server)}"
+
+
+def _tools(server: Server) -> str:
+    """Those that every request has; a server without any need not speak of them."""
+    names = ", ".join(server.toolbox.names)
+    return f"  tools {names}" if names else ""
 
 
 def _bracket_host(host: str) -> str:

@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ronda.cli.serve import data_folder
-from ronda.cli.settings import database_of
+from ronda.cli.settings import storage_config
 from ronda.errors import BadConfig
 from ronda.journal import Journal
-from ronda.server.config import ServerConfig
 from ronda.server.storage import SharedDatabase, open_catalog, open_shared
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 
 if TYPE_CHECKING:
     from ronda.files.file_store import FileStore
-    from ronda.server.resources.workspace_files import WorkspaceFiles
+    from ronda.server.features.code.workspace_files import WorkspaceFiles
 
 
 class Storage(NamedTuple):
@@ -42,8 +41,8 @@ class Storage(NamedTuple):
         if self.folder is None or not self.folder.exists():
             return None
         from ronda.files.workspaces import Workspaces
-        from ronda.server.resources.code_tools import workspaces_root
-        from ronda.server.resources.workspace_files import WorkspaceFiles
+        from ronda.server.features.code.code_tools import workspaces_root
+        from ronda.server.features.code.workspace_files import WorkspaceFiles
 
         async def close(owner: str, session: str) -> None: ...
 
@@ -76,7 +75,7 @@ class Storage(NamedTuple):
 @asynccontextmanager
 async def open_storage(arguments: argparse.Namespace, subject: str | None = None) -> AsyncIterator[Storage]:
     """`subject` says what the command is about, if ':memory:', which keeps nothing, makes no sense for it."""
-    config = ServerConfig(data_dir=arguments.data_dir, database=database_of(arguments))
+    config = storage_config(arguments)
     folder, shared = data_folder(config), open_shared(config)
     if subject is not None and folder is None and shared is None:
         raise BadConfig(f"{subject} are kept in a folder, and ':memory:' keeps nothing; choose one with --data-dir")

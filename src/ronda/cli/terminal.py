@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from typing import TextIO
@@ -22,6 +23,16 @@ def prepare_streams() -> None:
         sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def is_piped(stream: TextIO) -> bool:
+    """Whether another program or a file was put there on purpose. A terminal, /dev/null, or what a service manager leaves open
+    was not, and reading it could wait for ever."""
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):  # replaced by the program that calls us
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 @contextlib.contextmanager

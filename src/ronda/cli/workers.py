@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType
 from typing import Final
@@ -54,7 +54,7 @@ class Worker:
 def count_workers(config: ServerConfig) -> int:
     count = config.workers
     if count == "auto":
-        from ronda.providers.local.machine import count_cores
+        from ronda._cores import count_cores
 
         count = count_cores()
     if not 1 <= count <= _MOST:
@@ -70,7 +70,12 @@ def count_workers(config: ServerConfig) -> int:
 
 
 class Workers:
-    def __init__(self, count: int, listeners: Sequence[socket.socket]) -> None:
+    """`died` is told the process id of each that has ended."""
+
+    def __init__(
+        self, count: int, listeners: Sequence[socket.socket], died: Callable[[int], None] = lambda pid: None
+    ) -> None:
+        self._died = died
         self._listeners = [listener.fileno() for listener in listeners]
         self._numbers = range(count)
         self._lifeline, self._lifeline_end = os.pipe()
@@ -91,6 +96,7 @@ class Workers:
                 continue
             number, process, started = self._processes.pop(pid)
             process.returncode = os.waitstatus_to_exitcode(status)
+            self._died(pid)
             if self._received is not None:
                 continue
             if process.returncode == 2:  # nothing that another try would change
