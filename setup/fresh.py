@@ -1,9 +1,12 @@
 """`make fresh`: a minimal Debian, a clone of this repository in it, and the README's two commands, as a newcomer gives them.
 
-Three newcomers: a user who may install nothing and is told what is missing; the same user once root has run what was told;
-and root, from nothing. The roots are plain folders. Whatever runs in one has mounts and processes of its own (`unshare`), which
-go away with it: there is nothing to clean up, however this ends. The network is this machine's, and so are its mirror of
-Debian, its certificates and its settings of pip and npm.
+On a machine: a user who may install nothing, is told what is missing, and goes on once root has run what was told; and root,
+from nothing. In a container, or what most containers are like: no user namespaces, and a first process that takes no note of
+those that end; the user has no bubblewrap, root has one that may not isolate anything.
+
+The roots are plain folders. Whatever runs in one has mounts and processes of its own (`unshare`), which go away with it: there
+is nothing to clean up, however this ends. The network is this machine's, and so are its mirror of Debian, its certificates and
+its settings of pip and npm. `--suite sid` has the newest Python (3.14).
 
 It needs root, and Python's standard library alone.
 """
@@ -28,6 +31,18 @@ USER = "newcomer"
 SERVE_SECONDS, TEST_SECONDS = 1200, 3600  # when something hangs, not what anything should take
 SANDBOX_USERS = Path("/run/ronda-sandbox")  # as sandbox/user.py has it
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+# By their names in `--only`: who it is, and whether in a container.
+NEWCOMERS = {
+    "user": (USER, False),
+    "root": ("root", False),
+    "container": (USER, True),
+    "container-root": ("root", True),
+}
+USUAL = ("user", "root", "container")
+# The first process of a container: it starts one program, and waits for no other that it inherits.
+FIRST_PROCESS = ("python3", "-c", "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))")
 
 
 class Failed(Exception):
@@ -57,7 +72,15 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make fresh", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--suite", default="bookworm", help="which Debian: bookworm (12), trixie (13), sid")
     parser.add_argument("--quick", action="store_true", help="'make serve' only, without 'make test'")
-    parser.add_argument("--only", choices=[USER, "root"], help="one of the newcomers alone")
+    parser.add_argument(
+        "--tests", default="", help="of 'make test' these files alone, such as 'tests/sandbox tests/cli'"
+    )
+    parser.add_argument(
+        "--only",
+        choices=NEWCOMERS,
+        action="append",
+        help=f"one of the newcomers alone; may be repeated (default: {', '.join(USUAL)})",
+    )
     parser.add_argument("--folder", default=str(REPOSITORY / "build" / "fresh"), help="where the roots are made")
     return parser.parse_args()
 
@@ -69,48 +92,55 @@ def _try_all(asked: argparse.Namespace) -> None:
         print(f"note: {len(changed)} changed files that are not committed are left out")
     with _step(f"a minimal Debian ({asked.suite}) with {INCLUDED.replace(',', ', ')}"):
         base = _base(asked.suite, folder)
-    if asked.only != "root":
-        _try_as_user(Root(base, folder / f"{asked.suite}-user", folder), asked.quick)
-    if asked.only != USER:
-        _try_as_root(Root(base, folder / f"{asked.suite}-root", folder), asked.quick)
+    for name in asked.only or USUAL:
+        user, is_container = NEWCOMERS[name]
+        root = Root(base, folder / f"{asked.suite}-{name}", folder, is_container=is_container)
+        print(f"{name}: Python {root.python_version()}")
+        (_try_as_root if user == "root" else _try_as_user)(root, None if asked.quick else asked.tests)
 
 
-def _try_as_user(root: Root, quick: bool) -> None:
+def _try_as_user(root: Root, tests: str | None) -> None:
     root.add_user(USER)
     root.clone(USER)
     with _step("an ordinary user without rights is told what to install"):
-        command = _told_what_to_install(root)
+        command = _allowed_in(root, _told_what_to_install(root))
     print(f"    {command}")
     with _step("root runs that command"):
         root.run(command, "root", "install", SERVE_SECONDS)
     _try_serve(root, USER)
-    if not quick:
+    if tests is not None:
         with _step("the same for what 'make test' would like to have, and root runs that"):
-            command = _told_what_would_help(root)
+            command = _allowed_in(root, _told_what_would_help(root))
             root.run(command, "root", "install-page", SERVE_SECONDS)
         print(f"    {command}")
-        _try_test(root, USER)
+        _try_test(root, USER, tests)
     root.remove()
 
 
-def _try_as_root(root: Root, quick: bool) -> None:
+def _allowed_in(root: Root, command: str) -> str:
+    """In a container root leaves bubblewrap out: it would isolate nothing there."""
+    return command.replace(" bubblewrap", "") if root.is_container else command
+
+
+def _try_as_root(root: Root, tests: str | None) -> None:
     root.clone("root")
     _try_serve(root, "root")
-    if not quick:
-        _try_test(root, "root")
+    if tests is not None:
+        _try_test(root, "root", tests)
     root.remove()
 
 
 def _try_serve(root: Root, user: str) -> None:
-    with _step(f"{user}: make serve, a question with curl, Ctrl-C"):
+    with _step(f"{user}: make serve, a question with curl, the page, Ctrl-C"):
         answer = root.run(f"python3 - {_free_port()}", user, "serve", SERVE_SECONDS, program="fresh_serve.py")
     print(f"    {answer.splitlines()[-1]}")
 
 
-def _try_test(root: Root, user: str) -> None:
-    """Whoever has a browser and npm by now sees the pages that are built and looked at."""
-    with _step(f"{user}: make test"):
-        said = root.run("make test", user, "test", TEST_SECONDS)
+def _try_test(root: Root, user: str, tests: str) -> None:
+    """All of them, unless `tests` names some. There is a browser and npm by now: pages are built, and looked at."""
+    command = shlex.join(["make", "test", *([f"ARGS={tests}"] if tests else [])])
+    with _step(f"{user}: {command}"):
+        said = root.run(command, user, "test", TEST_SECONDS)
     print(f"    {said.splitlines()[-1]}")
     if skipped := [line for line in said.splitlines() if line.startswith("SKIPPED") and "tests/tools/page" in line]:
         raise Failed("tests of pages were skipped:\n" + "\n".join(skipped))
@@ -146,12 +176,13 @@ def _command_in(told: list[str]) -> str:
 class Root:
     """A Debian in a folder; what is run in it is written to a log beside it."""
 
-    def __init__(self, base: Path, path: Path, logs: Path) -> None:
+    def __init__(self, base: Path, path: Path, logs: Path, *, is_container: bool) -> None:
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir()
         _run("tar", "-xf", str(base), "-C", str(path))
         self._path = path
         self._logs = logs
+        self.is_container = is_container
         self._environ, self._mounts = _pip_settings()
         self._environ |= _npm_settings()
         for file in ("/etc/resolv.conf", "/etc/hosts", "/etc/ssl/certs/ca-certificates.crt"):
@@ -159,6 +190,9 @@ class Root:
                 shutil.copy(file, path / file[1:])
 
         (path / "etc/apt/apt.conf.d/99-this-machine").write_text(_apt_settings())
+
+    def python_version(self) -> str:
+        return _run("chroot", str(self._path), "python3", "--version").removeprefix("Python ").strip()
 
     def add_user(self, name: str) -> None:
         _run("chroot", str(self._path), "useradd", "--create-home", name)
@@ -203,7 +237,8 @@ class Root:
         environ = {"HOME": home, "USER": user, "PATH": PATH, "LANG": "C.UTF-8", "TERM": "dumb", **self._environ}
         words = [f"{name}={value}" for name, value in environ.items()]
         inside = f"cd {home}/ronda 2>/dev/null || cd /; {command}"
-        enter = ["chroot", f"--userspec={user}:{user}", "/", "env", "-i", *words, "sh", "-c", inside]
+        first = FIRST_PROCESS if self.is_container else ()
+        enter = ["chroot", f"--userspec={user}:{user}", ".", "env", "-i", *words, *first, "sh", "-c", inside]
         mounts = [("/proc", ["-t", "proc", "proc"]), ("/dev", ["--rbind", "/dev"])]
         mounts += [(mount, ["--bind", "-o", "ro", mount]) for mount in self._mounts]
         if user == "root":  # each of its sandboxes has a uid, which nobody outside may have at the same time
@@ -214,8 +249,10 @@ class Root:
         for point, options in mounts:
             target = str(self._path / point[1:])
             lines += [shlex.join(["mkdir", "-p", target]), shlex.join(["mount", *options, target])]
-        # Not chroot alone: who is in one may make no user namespaces, which bubblewrap needs.
-        lines += [f"cd {root}", "pivot_root . mnt", "umount -l /mnt", "exec " + shlex.join(enter)]
+        lines.append(f"cd {root}")
+        if not self.is_container:  # who is in a chroot alone may make no user namespaces, which bubblewrap needs
+            lines += ["pivot_root . mnt", "cd /", "umount -l /mnt"]
+        lines.append("exec " + shlex.join(enter))
         apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
         return [*apart, "sh", "-c", "\n".join(lines)]
 

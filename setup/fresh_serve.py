@@ -1,4 +1,4 @@
-"""Run inside a fresh machine: `make serve`, the question that it says to ask, and Ctrl-C. Prints the answer last."""
+"""Run inside a fresh machine: `make serve`, the question that it says to ask, its page, and Ctrl-C. Prints the answer last."""
 
 import json
 import os
@@ -23,6 +23,8 @@ def main(port: str) -> None:
                 sys.exit("it ended before it was up")
             asked = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=600, check=True)
             answer = json.loads(asked.stdout)["choices"][0]["message"]["content"]
+            page = ["curl", "-sS", "-H", "Accept: text/html", f"http://127.0.0.1:{port}/ui"]
+            shown = subprocess.run(page, capture_output=True, text=True, timeout=60, check=True).stdout
             os.killpg(process.pid, signal.SIGINT)
             rest = process.stdout.read()
         finally:
@@ -32,6 +34,8 @@ def main(port: str) -> None:
         sys.exit("it did not end quietly")
     if not answer.strip():
         sys.exit("the answer is empty")
+    if '<script type="module"' not in shown:
+        sys.exit(f"the page was not built; /ui shows:\n{shown}")
     print(f"it answered: {answer.strip()!r}"[:160])
 
 
