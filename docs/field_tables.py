@@ -262,3 +262,13 @@ RESPONSE_TOOLS: Final = {
     ),
     "shell": "read: in a container on a server with --enable-shell, else refused; without one the client runs it",
 }
+
+# Clients of Mistral's that come to the address of Chat Completions, and what they get.
+MISTRAL_CLIENTS = {
+    "mistralai, ai-sdk/mistral": "known by their names: a stream has each call in one piece, and ids are nine letters and digits",
+    "LangChain (JavaScript)": "known by `safe_prompt`, which it always sends: the same",
+    "LangChain (Python), langchain-mistralai": "has no name of its own. Say one of Mistral's words "
+    "(`ChatMistralAI(random_seed=…)`, or `model_kwargs={'safe_prompt': False}`), and it gets the same. Without one it loses "
+    "tool calls that are streamed, which it takes for several, and ids that are not nine letters and digits, which it changes: "
+    "a turn with calls of the server's and its own is not found again. Plain answers and text are as they should be",
+}

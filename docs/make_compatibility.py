@@ -7,14 +7,19 @@ from pathlib import Path
 
 import field_tables
 
+from ronda.journal.memory import MemoryJournal
+from ronda.server.app import Server, create_app
+from ronda.server.config import ServerConfig
 from ronda.server.doors.responses import stored_responses, websocket
-from ronda.server.routes import ROUTES
+from ronda.testing import ScriptedModel
 from ronda.wire.anthropic import blocks, declarations, fields
 from ronda.wire.openai_chat import server_request as chat
 from ronda.wire.openai_responses import compaction
 from ronda.wire.openai_responses import input as items
 from ronda.wire.openai_responses import server_request as responses
 
+# Of a server with the features that every server has.
+ROUTES = create_app(Server(ServerConfig(model="script:test"), MemoryJournal(), provider=ScriptedModel())).routes
 PAGE = Path(__file__).parent / "compatibility.md"
 
 HEAD = """# Compatibility
@@ -33,7 +38,10 @@ A field with `null` counts as left out.
 
 Table = Mapping[str, str]
 TABLES: dict[str, dict[str, Table]] = {
-    "OpenAI Chat Completions": {"POST /v1/chat/completions": chat.FIELDS},
+    "OpenAI Chat Completions": {
+        "POST /v1/chat/completions": chat.FIELDS,
+        "Clients of Mistral's at this address": field_tables.MISTRAL_CLIENTS,
+    },
     "OpenAI Responses": {
         "POST /v1/responses": responses.FIELDS,
         "Items of `input`, by type": items.FIELDS,

@@ -14,7 +14,7 @@ import pytest
 from tests.timeouts import TIMEOUT
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -22,7 +22,7 @@ def blocks() -> list[tuple[str, str]]:
     found = []
     for page in PAGES:
         for number, code in enumerate(BLOCK.findall(page.read_text())):
-            found.append((f"{page.name}-{number}", code))
+            found.append((f"{page.relative_to(ROOT)}-{number}", code))
     return found
 
 
@@ -54,11 +54,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("code", [code for _, code in blocks()], ids=[name for name, _ in blocks()])
-def test_the_block_runs(code: str, server: str) -> None:
+def test_the_block_runs(code: str, server: str, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")  # a block may write files: it has a folder of its own
     # The served model has its own name: the docs' code asks for others, which a script does not mind but a server does.
     code = re.sub(r"openai-chat:gpt-[\w.-]+", "openai-chat:default", code).replace("http://127.0.0.1:1234", server)
     environ = {**os.environ, "OPENAI_BASE_URL": f"{server}/v1", "OPENAI_API_KEY": "any"}
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environ, timeout=TIMEOUT, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=environ,
+        cwd=tmp_path,
+        timeout=TIMEOUT,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

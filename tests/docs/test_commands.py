@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from ronda.cli.main import parse
+from ronda.cli.preferences import read_preferences
 from ronda.cli.settings import read_config
-from ronda.server.resources.mcp_settings import read_servers
+from ronda.server.features.mcp.read_servers import read_servers
 from ronda.tools.search.settings import read_settings
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
 COMMAND = re.compile(r"^    (?:\w+=\S+ )*ronda (.*?)(?:   .*| +#.*)?$", re.MULTILINE)
 SETTINGS = re.compile(r"^```toml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -34,9 +35,21 @@ def test_the_command_is_understood(page: str, command: str) -> None:
     assert parse(shlex.split(command)).command is not None
 
 
-@pytest.mark.parametrize(("page", "text"), found(SETTINGS))
+def is_a_persons_own(text: str) -> bool:
+    """For `~/.config/ronda/config.toml`, which 'ronda run' and 'ronda chat' read."""
+    return "[profiles." in text
+
+
+@pytest.mark.parametrize(("page", "text"), [one for one in found(SETTINGS) if is_a_persons_own(one[1])])
+def test_a_persons_own_settings_are_understood(page: str, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    assert read_preferences(file).profiles
+
+
+@pytest.mark.parametrize(("page", "text"), [one for one in found(SETTINGS) if not is_a_persons_own(one[1])])
 def test_the_settings_are_understood(page: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in re.findall(r"\$\{env:(\w+)\}", text):
+    for name in ["OPENAI_API_KEY", *re.findall(r"\$\{env:(\w+)\}", text)]:
         monkeypatch.setenv(name, "a key")
     file = tmp_path / "ronda.toml"
     file.write_text(text)

@@ -1,0 +1,50 @@
+"""Pages that are printed from the code say what the code says; every link of the docs leads somewhere."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted(DOCS.rglob("*.md"))]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+@pytest.mark.parametrize("name", ["commands", "settings"])
+def test_a_printed_page_is_up_to_date(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+
+    page = importlib.import_module(f"make_{name}").page()
+
+    assert page == (DOCS / f"{name}.md").read_text(), "run `make docs`"
+
+
+def slugs(page: Path) -> set[str]:
+    """The anchors of a page's headings, as both GitHub and the site make them."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", prose, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_every_link_leads_somewhere(page: Path) -> None:
+    broken = []
+    for link in LINK.findall(page.read_text()):
+        place, _, anchor = link.partition("#")
+        if place.startswith(("http:", "https:", "mailto:")):
+            continue
+        target = (page.parent / place).resolve() if place else page
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in slugs(target)):
+            broken.append(link)
+
+    assert broken == []
+
+
+def test_every_page_is_in_the_sites_navigation() -> None:
+    listed = set(re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+
+    assert listed == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
