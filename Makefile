@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-MODEL  ?= local:smollm2
+# Not from the environment: a shell in which MODEL is set for something else gets the small model all the same.
+MODEL  := local:smollm2
 TOOLS  ?=
 PORT   ?= 1234
 DATA   ?= ../shared/data
@@ -11,12 +12,12 @@ SUITE  ?= bookworm
 N      ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup page serve test soak-tools test-mcp mcp-conformance check format bench conformance conformance-local fresh docs lock clean chaos
+.PHONY: help setup page serve test walks soak-tools test-mcp mcp-conformance check format bench bench-page conformance conformance-local bfcl fresh container docs lock clean chaos wheel-size
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.ready ## make .venv with ronda and a small model in it, and install what the system lacks
+setup: $(VENV)/.ready $(VENV)/.ready-ui ## make .venv with ronda and a small model in it, and install what the system lacks
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # With --no-deps: lock files are complete, and older pips cannot tell a package with extras that one names (psycopg[binary]).
@@ -36,6 +37,18 @@ $(VENV)/.ready: requirements.lock requirements-model.lock pyproject.toml setup/s
 	@touch $@
 	@echo "ronda: set up in $(VENV)"
 
+# The web page at /ui. Where it cannot be built, the server works without it, and the next make tries again.
+UI := src/ronda/server/doors/page/build
+UI_SOURCES := setup/page.py $(wildcard web/*.*) $(shell find web/src web/public web/scripts -type f 2>/dev/null)
+$(VENV)/.ready-ui: $(VENV)/.ready $(UI_SOURCES)
+	@$(BIN)/python setup/page.py build
+	@[ ! -f $(UI)/index.html ] || touch $@
+
+.PHONY: ui-check
+# 77: there is no Node here, and none could be had.
+ui-check: $(VENV)/.ready-dev
+	@$(BIN)/python setup/page.py run check test || { code=$$?; [ $$code = 77 ] && echo "ronda: the checks of the page were skipped"; } || exit $$code
+
 # What those who change Ronda need, too.
 $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.lock requirements-mistral1.lock requirements-moto.lock
 	@echo "ronda: the packages that tests and checks need"
@@ -52,7 +65,6 @@ page-system:
 	@setup/system-packages $(PYTHON) page
 
 page: page-system setup ## what a model needs that builds web pages: a browser, pictures, and what pages load from CDNs
-	@$(PIP) install --quiet --require-hashes --no-deps -r requirements-page.lock
 	@$(BIN)/ronda page setup
 
 # Tried again by the next make where npm is missing.
@@ -66,11 +78,11 @@ serve: setup ## serve a model on PORT: make serve [MODEL=openai-chat:NAME] [TOOL
 	@trap : INT; RONDA_STARTED_BY=make \
 	  $(BIN)/ronda serve --model $(MODEL) $(if $(TOOLS),--tools $(TOOLS)) --port $(PORT) $(ARGS) || [ $$? = 130 ]
 
-test: page-system $(VENV)/.ready-dev $(NODE) ## run all tests, and say which were skipped and why
+test: page-system $(VENV)/.ready-dev $(NODE) $(VENV)/.ready-ui ## run all tests, and say which were skipped and why [ARGS=tests/core]
 	@$(BIN)/ronda page setup || echo "ronda: the tests of what pages load from CDNs will be skipped"
-	$(BIN)/python -m pytest -rfEs -n auto --dist loadfile --max-worker-restart 1
+	$(BIN)/python -m pytest -rfEs -n auto --dist loadfile --max-worker-restart 1 $(ARGS)
 
-check: $(VENV)/.ready-dev ## what a reviewer's machine checks: format, lint, types, layers, public API
+check: $(VENV)/.ready-dev ui-check ## what a reviewer's machine checks: format, lint, types, layers, public API, and the page
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -86,15 +98,25 @@ bench: $(VENV)/.ready-dev ## our cost beside a floor measured in the same run [A
 	$(BIN)/python bench/code_tools.py
 	$(BIN)/python bench/postgres.py
 
+bench-page: $(VENV)/.ready-dev $(VENV)/.ready-ui ## what the page loads, and how long its tasks are, in a browser
+	$(BIN)/python setup/page.py run bench
+
+walks: $(VENV)/.ready-dev ## the files, lines and functions of ours that a request goes through
+	$(BIN)/python -m tests.walks
+
 soak-tools: $(VENV)/.ready-dev ## 200 sessions that run code, and one server that is killed: nothing may be left [N=200]
 	$(BIN)/python -m tests.server.soak_tools $(N)
 
-chaos: $(VENV)/.ready-dev ## kill, freeze and cut off servers under load, on SQLite and PostgreSQL [ARGS="--kills 20 --runs 50"]
+chaos: $(VENV)/.ready-dev ## kill, freeze and cut off servers under load, on SQLite and PostgreSQL [ARGS=--short]
 	@setup/system-packages $(PYTHON) chaos
 	$(BIN)/python -m tests.chaos $(ARGS)
 
 conformance: $(VENV)/.ready-dev ## tests on recorded data: make conformance [DATA=DIR]
 	$(BIN)/python -m tests.conformance $(DATA)
+
+bfcl: $(VENV)/.ready-dev ## function-calling tasks as an evaluation of MODEL, the first N of them [MODEL=local:smollm2] [N=200] [ARGS=--resume]
+	$(BIN)/python -m tests.conformance.bfcl_suite $(DATA) build/bfcl
+	$(BIN)/ronda eval build/bfcl/bfcl.eval.yaml --model $(MODEL) --limit $(N) --json build/bfcl/report.json $(ARGS)
 
 conformance-local: $(VENV)/.ready-dev ## long runs on the local model, half an hour at the most [DATA=DIR]
 	$(BIN)/python -m tests.conformance_local $(DATA)
@@ -109,20 +131,36 @@ mcp-conformance: $(VENV)/.ready-dev ## the public suite against our MCP client a
 	$(MCP_NPM)
 	$(BIN)/python -m tests.mcp_npm.conformance
 
-fresh: ## try 'make serve' and 'make test' on a minimal Debian; needs root [SUITE=bookworm] [ARGS=--quick]
+fresh: ## try 'make serve' and 'make test' on a minimal Debian and in a container; needs root [SUITE=bookworm] [ARGS=--quick]
 	@$(PYTHON) setup/fresh.py --suite $(SUITE) $(ARGS)
 
-docs: $(VENV)/.ready-dev ## write the pages that are made from the code
+container: ## run the steps of deploy/Containerfile in a chroot, and what they built as its user; needs root
+	@$(PYTHON) -m setup.container
+
+# The site's builder has a folder of its own: nobody else needs it.
+SITE := $(VENV)/docs
+$(SITE)/.ready: requirements-docs.lock $(VENV)/.ready
+	@$(PIP) install --quiet --require-hashes --no-deps --upgrade --target $(SITE) -r requirements-docs.lock
+	@touch $@
+
+docs: $(VENV)/.ready-dev $(SITE)/.ready ## write the pages that are made from the code, and build the site in build/site
 	$(BIN)/python docs/make_compatibility.py
+	$(BIN)/python docs/make_settings.py
+	$(BIN)/python docs/make_commands.py
+	PYTHONPATH=$(SITE) NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo "ronda: open build/site/index.html"
 
 lock: $(VENV)/.ready-dev ## write the lock files anew from pyproject.toml
-	printf 'editables\nhatchling\n' | $(LOCK) --extra mcp --extra postgres -o requirements.lock pyproject.toml -
-	$(LOCK) --extra dbos --extra dev --extra files --extra mcp --extra page --extra postgres --extra s3 -c requirements.lock -o requirements-dev.lock pyproject.toml
-	printf 'onnxruntime\npillow\n' | $(LOCK) -c requirements-dev.lock -o requirements-page.lock -
+	printf 'editables\nhatchling\n' | $(LOCK) --extra all -o requirements.lock pyproject.toml -
+	$(LOCK) --extra all --extra dev -c requirements.lock -o requirements-dev.lock pyproject.toml
+	printf 'mkdocs-material\n' | $(LOCK) -o requirements-docs.lock -
 
 # One version of each package, for every Python from 3.11 on. What a file names already is kept: `make lock MORE=--upgrade` takes the newest.
 LOCK = $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-header --no-annotate \
        --no-emit-index-url --no-emit-find-links $(MORE)
 
+wheel-size: $(VENV)/.ready-dev ## build the wheel, install it without extras, and print what that takes [ARGS="python3.12 python3.13"]
+	@$(BIN)/python setup/wheel.py $(ARGS)
+
 clean: ## remove what these targets made
-	rm -rf $(VENV) build/fresh tests/node/node_modules tests/mcp_npm/node_modules .mypy_cache .ruff_cache .hypothesis .pytest_cache
+	rm -rf $(VENV) build/fresh src/ronda/server/doors/page/build web/node_modules tests/node/node_modules tests/mcp_npm/node_modules .mypy_cache .ruff_cache .hypothesis .pytest_cache

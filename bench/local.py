@@ -21,10 +21,10 @@ from ronda.core.events import ModelFinished, Preview, TextDelta
 from ronda.core.parts import SystemTurn, Turn, user
 from ronda.core.plan import AUTO, Options, ResponseFormat
 from ronda.core.request import ModelRequest, Wait
-from ronda.providers.local.calls import Completion, Take
-from ronda.providers.local.engine import Engine
-from ronda.providers.local.files import DEFAULT, find_model
-from ronda.providers.local.provider import LocalModel
+from ronda.local.calls import Completion, Take
+from ronda.local.engine import Engine
+from ronda.local.files import DEFAULT, find_model
+from ronda.local.provider import LocalModel
 
 STORY = "Tell a long story about a lighthouse."
 NO_END = {"ignore_eos": Raw(b"true")}

@@ -116,7 +116,7 @@ LOCAL_ROUND_TOKENS = 8
 
 def local_missing() -> str:
     """Why the local model cannot be measured, if it cannot."""
-    from ronda.providers.local.files import default_path
+    from ronda.local.files import default_path
 
     if importlib.util.find_spec("xllamacpp") is None:
         return "the engine is not installed; 'pip install xllamacpp' gets it"

@@ -33,6 +33,11 @@ from typing import Any
 class RondaError(Exception):
     status_hint = 500
 
+    @property
+    def public(self) -> str:
+        """Its text for clients and models: without what is the operator's business alone, such as addresses of stores."""
+        return str(self)
+
 
 class BadRequest(RondaError, ValueError):
     """The request cannot be carried out as it stands. `param` names the field; `details` is for dialects that say more."""
