@@ -14,10 +14,22 @@ from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that `tests.…` is found however pytest is started
 
+from tests.hanging import Hanging
+
 # Every client of an SDK would read the system's certificates, 30 ms for each, and none here goes beyond this machine. A folder
 # without any is read at once.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+
+# A shell may name a model of its own.
+for _name in ("RONDA_MODEL", "RONDA_BASE_URL", "RONDA_PROFILE"):
+    os.environ.pop(_name, None)
+os.environ["XDG_CONFIG_HOME"] = str(Path(__file__).parent / "no such folder")
+
+# A machine may reach the world through a proxy, which knows nothing of what listens here.
+for _name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+    os.environ.pop(_name, None)
+    os.environ.pop(_name.lower(), None)
 
 # What this process ignores (SIGHUP under nohup, SIGINT behind a shell's &) every program that a test starts would ignore too.
 # What it handles is at its default again in them; and here doing nothing is to ignore it still.
@@ -29,6 +41,10 @@ settings.register_profile(
     "ronda", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow], max_examples=60
 )
 settings.load_profile("ronda")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Hanging())
 
 
 def pytest_collection_finish() -> None:
@@ -51,6 +67,15 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     name = hashlib.sha256(str(session).encode()).hexdigest()[:12]
     with shared_server(Path(tempfile.gettempdir()) / f"ronda-postgres-{os.geteuid()}-{name}") as url:
         yield url
+
+
+@pytest.fixture
+def postgres_folder() -> Iterator[Path]:
+    """For a PostgreSQL server of a test's own. Not below `tmp_path`: as root, the server is another user's, and whenever another
+    test session begins (some tests start one), pytest closes its folders to all other users."""
+    with tempfile.TemporaryDirectory(prefix="ronda-postgres-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
 
 
 @pytest.fixture

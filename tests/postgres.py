@@ -22,6 +22,8 @@ from typing import Any, Final
 
 from tests.timeouts import TIMEOUT
 
+from ronda.sandbox.processes import has_ended
+
 _SETTINGS: Final = {
     "fsync": "off",
     "full_page_writes": "off",
@@ -158,7 +160,7 @@ def shared_server(folder: Path) -> Iterator[str]:
         with (folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             state: dict[str, Any] = json.loads(place.read_text()) if place.exists() else {"users": [], "url": ""}
-            state["users"] = [user for user in state["users"] if _is_alive(user)]
+            state["users"] = [user for user in state["users"] if not has_ended(user)]
             yield state
             place.write_text(json.dumps(state))
 
@@ -190,11 +192,3 @@ def _end(pid: int) -> None:
             select.select([process], [], [], TIMEOUT)
         finally:
             os.close(process)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return True

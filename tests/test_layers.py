@@ -1,7 +1,10 @@
 """Imports point one way:
 
-cli → server → agent → host | prompty → tools → providers | files | sandbox | trace
+cli → server | evals → agent → host | prompty → tools → providers | files | sandbox | trace
  → journal → store → drive → wire, schema → core → errors
+
+Islands (`local`, `mistralrs`, the app stream) import what is below them, and nothing imports an island.
+`tests/test_islands.py` moves each away.
 """
 
 import ast
@@ -27,11 +30,18 @@ BELOW = {
     "prompty": {"tools"},
     "agent": {"prompty", "host"},
     "testing": {"agent"},
+    "evals": {"agent"},
     "server": {"agent"},
-    "runner": {"server"},
-    "mistralrs": {"runner"},
-    "cli": {"server"},
+    "cli": {"server", "evals"},
+    "local": {"providers", "cli"},
+    "mistralrs": {"server"},
+    "runner": {"mistralrs"},  # one file: the name under which programs import the island's Runner
 }
+
+# What an island is made of. Tables name its modules as text (`ronda._islands`); no other folder imports it.
+ISLANDS = {"local": {"local"}, "mistralrs": {"mistralrs", "runner"}}
+# Of folders inside layers, each of which imports what its layer may.
+APP_STREAM = ("server/features/app_stream", "tools/page", "wire/app_stream")
 
 
 def allowed(layer: str) -> set[str]:
@@ -49,6 +59,8 @@ def imports() -> list[tuple[str, str, str]]:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.module:
                 names = [node.module]
+                if node.module == "ronda":  # `from ronda import local`
+                    names = [f"ronda.{alias.name}" for alias in node.names if alias.name in BELOW]
             ours = [name for name in names if name.startswith("ronda.") and not name.startswith("ronda._")]
             targets = [name.split(".")[1] for name in ours]
             found += [(str(path.relative_to(SOURCE)), layer, target) for target in targets]
@@ -57,6 +69,31 @@ def imports() -> list[tuple[str, str, str]]:
 
 def test_every_import_points_down() -> None:
     assert [(file, target) for file, layer, target in imports() if target not in allowed(layer)] == []
+
+
+def test_no_folder_imports_an_island() -> None:
+    homes = {home for island in ISLANDS.values() for home in island}
+    crossing = [
+        (file, target)
+        for file, layer, target in imports()
+        if target in homes and not any({layer, target} <= island for island in ISLANDS.values())
+    ]
+    assert crossing == []
+
+
+def test_no_folder_imports_the_app_stream() -> None:
+    modules = tuple([f"ronda.{folder.replace('/', '.')}" for folder in APP_STREAM])
+    crossing = []
+    for path in SOURCE.rglob("*.py"):
+        file = path.relative_to(SOURCE).as_posix()
+        if file.startswith(tuple([f"{folder}/" for folder in APP_STREAM])):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module, *[f"{node.module}.{alias.name}" for alias in node.names]]
+            crossing += [(file, name) for name in names if f"{name}.".startswith(tuple([f"{one}." for one in modules]))]
+    assert crossing == []
 
 
 def test_every_module_belongs_to_a_layer() -> None:
@@ -85,3 +122,86 @@ def test_no_two_test_files_have_the_same_name() -> None:
     """pytest imports each by its name alone: of two in one process, the second cannot be collected."""
     names = [path.name for path in Path(__file__).parent.rglob("test_*.py")]
     assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
+# ---- inside server/ --------------------------------------------------------------------------------------------------
+
+# What puts a server together, and the table of settings that everything may read.
+ROOT_MODULES = {"app", "routes", "mounted_app", "storage", "check_config", "__init__"}
+# Functions that are given all of `Server`. Give them what they use, and make this smaller: none should be left.
+MODULES_WITH_SERVER = 41
+
+
+def server_imports() -> list[tuple[str, str, str]]:
+    """(file, its folder, a folder that it imports) inside server/, types included. A module beside the folders is one, too."""
+    found = []
+    for path in (SOURCE / "server").rglob("*.py"):
+        parts = path.relative_to(SOURCE / "server").parts
+        folder = parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module]
+                if node.module == "ronda.server":
+                    names = [f"ronda.server.{alias.name}" for alias in node.names]
+            targets = {name.split(".")[2] for name in names if name.startswith("ronda.server.")}
+            found += [("/".join(parts), folder, target) for target in targets if target != folder]
+    return found
+
+
+def test_no_folder_of_the_server_imports_one_that_imports_it() -> None:
+    """Directly, or by way of others: there is an order to read them in."""
+    below: dict[str, set[str]] = {}
+    for _, folder, target in server_imports():
+        if folder not in ROOT_MODULES and target not in ROOT_MODULES:
+            below.setdefault(folder, set()).add(target)
+
+    def reached(folder: str, seen: frozenset[str] = frozenset()) -> set[str]:
+        further = below.get(folder, set()) - seen
+        return further.union(*[reached(one, seen | further) for one in further])
+
+    assert [folder for folder in below if folder in reached(folder)] == []
+
+
+def test_fewer_and_fewer_modules_know_all_of_the_server() -> None:
+    knowing = {file for file, folder, target in server_imports() if target == "app" and folder not in ROOT_MODULES}
+
+    assert len(knowing) <= MODULES_WITH_SERVER, sorted(knowing)
+
+
+def test_no_folder_of_the_server_imports_its_root_when_it_runs() -> None:
+    """But for types: what is put together in `app` does not ask for it."""
+    running = []
+    for path in (SOURCE / "server").rglob("*.py"):
+        if path.parent == SOURCE / "server":
+            continue
+        tree = ast.parse(path.read_text())
+        types = [
+            node
+            for branch in ast.walk(tree)
+            if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING"
+            for node in ast.walk(branch)
+        ]
+        running += [
+            (path.name, node.module)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node not in types
+            if node.module in [f"ronda.server.{name}" for name in ROOT_MODULES]
+        ]
+    assert running == []
+
+
+def test_services_are_seen_when_a_feature_is_made_and_nowhere_else() -> None:
+    """Else `Server` would only have another name."""
+    taking = []
+    for path in (SOURCE / "server").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                kinds = [ast.unparse(one.annotation) for one in arguments if one.annotation is not None]
+                if any("Services" in kind for kind in kinds):
+                    taking.append((path.relative_to(SOURCE / "server").as_posix(), node.name))
+
+    others = [(file, name) for file, name in taking if name != "__init__"]
+    assert others == []
+    assert [file for file, _ in taking if not file.startswith("features/")] == []

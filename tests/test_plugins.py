@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +74,55 @@ def test_a_server_has_all_of_it(env: dict[str, str], tmp_path: Path) -> None:
     assert "tools shout" in banner
     assert answer.output_text == "polly: LAND!"
     assert "".join([choice.delta.content or "" for chunk in chunks for choice in chunk.choices]) == "polly: 5 euros"
+
+
+def test_its_feature_is_there_when_it_is_named(env: dict[str, str], tmp_path: Path) -> None:
+    flags = ["--feature", "parrot", "--parrot-words", "3", "--model", "parrot:polly", "--port", "0"]
+    command = [sys.executable, "-m", "ronda", "serve", *flags, "--data-dir", str(tmp_path / "data")]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            banner = next(line for line in startup(process) if " on http://" in line)
+            url = banner.split(" on ")[1].split()[0]
+            streamed = _sent(url, {"say": "good day"})
+            plain = _sent(url, {"say": "again", "stream": False})
+            refused = _sent(url, {"say": "one two three four"})
+            with urllib.request.urlopen(f"{url}/parrot", timeout=TIMEOUT) as answer:
+                count = json.loads(answer.read())
+            with openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0, timeout=TIMEOUT) as client:
+                tools: Any = [{"type": "image_generation"}]
+                drawn = client.responses.create(model="default", input='call {"prompt": "polly"}', tools=tools)
+        finally:
+            process.kill()
+            process.communicate(timeout=TIMEOUT)
+
+    assert streamed == (200, "application/x-ndjson", '{"text":"polly: good day"}\n{"end":"stop"}\n')
+    assert plain == (200, "application/json", '{"said":"polly: again"}')
+    said = '{"error":"\'say\' has more than the 3 words of --parrot-words"}'
+    assert refused == (400, "application/json", said)
+    assert count == {"requests": 2}
+    assert drawn.output_text == "polly: (o> polly"
+
+
+def test_its_feature_is_not_there_unless_it_is_named(env: dict[str, str]) -> None:
+    code, _, err = ran(env, "serve", "--parrot-words", "3")
+    assert (code, "there is no flag '--parrot-words'" in err) == (2, True)
+
+
+def test_its_feature_is_short() -> None:
+    """What it shows is that a door needs a reader, a writer and its errors."""
+    lines = (PLUGIN / "src" / "ronda_parrot" / "feature.py").read_text().splitlines()
+    assert len(lines) < 150
+
+
+def _sent(url: str, body: dict[str, Any]) -> tuple[int, str, str]:
+    data = json.dumps(body).encode()
+    request = urllib.request.Request(f"{url}/parrot", data, {"content-type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+            return answer.status, answer.headers["content-type"], answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers["content-type"], error.read().decode()
 
 
 def test_without_the_package_the_names_are_unknown() -> None:

@@ -2,34 +2,90 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import ronda
+import ronda.prompty
 
 PROMISED = [
     "Agent",
     "Answered",
     "Asked",
-    "BadPrompty",
+    "BadConfig",
+    "BadRequest",
+    "CallDelta",
     "Cancel",
     "ChatCompletionRequest",
+    "Checked",
+    "Compacted",
+    "Conversation",
+    "Event",
+    "ExecuteError",
+    "GuardrailError",
     "GuardrailResult",
     "Guardrails",
-    "InvokerError",
-    "ModelInfo",
+    "Hooks",
+    "LimitExceeded",
+    "MAX_ITERATIONS",
+    "ModelFailed",
+    "ModelFinished",
+    "ModelInterrupted",
+    "ModelRetried",
+    "ModelStarted",
     "PermissionRule",
-    "Prompty",
-    "PromptyNotFound",
-    "PromptyStream",
+    "ReasoningDelta",
+    "RefusalDelta",
     "Result",
     "Retry",
+    "RondaError",
+    "RunCancelled",
+    "RunEnded",
+    "RunFinished",
+    "RunStarted",
+    "RunWaiting",
     "Runner",
+    "Steered",
     "Steering",
-    "StructuredResult",
+    "TextDelta",
     "Timeouts",
     "ToolChoice",
     "ToolContext",
+    "ToolFailed",
+    "ToolFinished",
+    "ToolMissing",
     "ToolOutput",
+    "ToolProgressed",
+    "ToolStarted",
+    "Transport",
+    "UpstreamError",
+    "Warned",
     "__version__",
+    "fetch",
+    "folder",
+    "invoke_agent",
+    "invoke_agent_async",
+    "mcp",
+    "python",
+    "resume_agent",
+    "resume_agent_async",
+    "run_agent",
+    "run_agent_async",
+    "shell",
+    "stream_agent",
+    "tool",
+    "use_transport",
+    "web_search",
+]
+
+# Prompty's verbs: `ronda.prompty` has them, and `ronda` lets programs import them without a warning.
+PROMPTY = [
+    "BadPrompty",
+    "InvokerError",
+    "ModelInfo",
+    "Prompty",
+    "PromptyNotFound",
+    "PromptyStream",
+    "StructuredResult",
     "bind_tools",
     "cast",
     "cast_async",
@@ -42,8 +98,6 @@ PROMISED = [
     "get_tool",
     "get_tool_handler",
     "invoke",
-    "invoke_agent",
-    "invoke_agent_async",
     "invoke_async",
     "list_models",
     "list_models_async",
@@ -62,19 +116,12 @@ PROMISED = [
     "register_tool_handler",
     "render",
     "render_async",
-    "resume_agent",
-    "resume_agent_async",
     "run",
-    "run_agent",
-    "run_agent_async",
     "run_async",
-    "stream_agent",
-    "tool",
     "turn",
     "turn_async",
     "validate_inputs",
     "validate_inputs_async",
-    "web_search",
 ]
 
 
@@ -85,6 +132,22 @@ def test_the_public_names_are_the_promised_ones() -> None:
 def test_every_public_name_is_there() -> None:
     for name in ronda.__all__:
         assert getattr(ronda, name) is not None
+
+
+def test_prompty_verbs_are_the_same_at_both_places() -> None:
+    assert sorted(ronda._PROMPTY) == PROMPTY
+    for name in PROMPTY:
+        assert getattr(ronda, name) is getattr(ronda.prompty, name)
+    assert set(PROMPTY) <= set(ronda.prompty.__all__)
+    assert not set(PROMPTY) & set(ronda.__all__)
+
+
+def test_every_public_event_and_error_is_in_the_docs() -> None:
+    """`docs/stability.md` says what of them may change."""
+    page = (Path(__file__).parent.parent / "docs" / "stability.md").read_text()
+    homes = ("ronda.core.events", "ronda.errors")
+    missing = [name for name, home in ronda._HOMES.items() if home in homes and f"`{name}`" not in page]
+    assert missing == []
 
 
 def test_importing_ronda_loads_neither_http_nor_a_server() -> None:

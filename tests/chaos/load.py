@@ -20,7 +20,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +29,7 @@ from aiohttp import web
 from tests.cli.commands import startup
 
 ROUNDS: Final = 3
+BOUNDARY: Final = "chaos"
 UNKNOWN: Final = "outcome of this call is unknown"
 PATIENCE: Final = 180.0  # seconds until runs that have not ended count as wedged
 
@@ -47,7 +48,15 @@ async def count(what: str) -> str:
         file.write(f"{what}\\n")
     await asyncio.sleep(random.random() * PAUSE)
     return f"counted {what}"
+
+@tool(approval="ask")
+async def count_if_allowed(what: str) -> str:
+    """Count, if a person says so."""
+    with (HERE / "counted").open("a") as file:
+        file.write(f"{what}\\n")
+    return f"counted {what}"
 '''
+ASKING: Final = "asks"  # how the names of runs begin that ask a person
 
 
 class Model:
@@ -94,7 +103,13 @@ class Model:
         name = next(_text(one) for one in messages if one["role"] == "user")
         round = sum(one["role"] == "assistant" for one in messages)
         deltas: list[dict[str, Any]]
-        if round < ROUNDS:
+        if name.startswith(ASKING) and round == 0:
+            function = {"name": "count_if_allowed", "arguments": json.dumps({"what": f"{name}-0"})}
+            deltas, reason = (
+                [{"tool_calls": [{"index": 0, "id": "c0", "type": "function", "function": function}]}],
+                "tool_calls",
+            )
+        elif round < ROUNDS and not name.startswith(ASKING):
             calls = [
                 {"index": at, "id": f"c{round}{at}", "type": "function", "function": _count(f"{name}-{round}-{at}")}
                 for at in range(2)
@@ -142,6 +157,7 @@ class Process:
         pause: float = 0.2,
         within: Sequence[str] = (),
         address: str = "127.0.0.1",
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """`within` is a command that runs it somewhere else, where it is reached at this address."""
         self._folder = folder
@@ -156,7 +172,7 @@ class Process:
             "64",
         ]
         self._command += ["--max-detached", "1000", *(["--port", "0"] if command == "serve" else []), *flags]
-        self._environment = {**os.environ, "CHAOS_PAUSE": str(pause)}
+        self._environment = {**os.environ, "CHAOS_PAUSE": str(pause), **(environment or {})}
         self._is_server = command == "serve"
         self.url = ""
 
@@ -186,15 +202,19 @@ class Process:
         self._process.wait()
 
     def ask(self, method: str, path: str, body: Any = None, timeout: float = 60.0) -> Any:
-        """The answer; None where there is none, since the process is gone."""
-        data = None if body is None else json.dumps(body).encode()
-        headers = {"content-type": "application/json"}
+        """The answer; None where there is none, since the process is gone. Bytes are sent as they are, as a form."""
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        kind = f"multipart/form-data; boundary={BOUNDARY}" if isinstance(body, bytes) else "application/json"
+        headers = {"content-type": kind}
         request = urllib.request.Request(f"{self.url}{path}", data, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=timeout) as answer:
                 if answer.headers["x-ronda-run"] and not answer.headers["content-length"]:
                     return {"run": answer.headers["x-ronda-run"]}  # of a stream that nobody reads
-                return json.load(answer)
+                if answer.headers.get_content_type() != "application/json":
+                    return answer.read()
+                found = json.load(answer)
+                return {"run": answer.headers["x-ronda-run"], **found} if answer.headers["x-ronda-run"] else found
         except urllib.error.HTTPError as error:
             with error:
                 return {"status": error.code, "problem": error.read().decode()}
@@ -242,6 +262,12 @@ class Load:
         file = self.folder / "counted"
         return Counter(file.read_text().split() if file.exists() else ())
 
+    def events(self, server: Process, run: str) -> list[dict[str, Any]]:
+        """What happened in a run that is over."""
+        request = urllib.request.Request(f"{server.url}/runs/{run}/events")
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return [json.loads(line[6:]) for line in answer if line.startswith(b"data: ")]
+
     def summary(self, server: Process) -> Summary:
         """What is seen of all runs."""
         counted = self.counted
@@ -252,9 +278,7 @@ class Load:
         for run in self.runs:
             found = server.ask("GET", f"/runs/{run}")
             states[found.get("state", "not there") if found else "no answer"] += 1
-            request = urllib.request.Request(f"{server.url}/runs/{run}/events")
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                events = [json.loads(line[6:]) for line in answer if line.startswith(b"data: ")]
+            events = self.events(server, run)
             if [event["type"] for event in events].count("run_finished") != 1:
                 wrong.append(f"{run} has no end, or several")
             for event in events:

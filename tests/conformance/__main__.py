@@ -18,6 +18,7 @@ from tests.conformance import (
     app_recorded,
     app_stream,
     bfcl,
+    bfcl_suite,
     gemini_answers,
     gemini_errors,
     gemini_followups,
@@ -30,6 +31,7 @@ from tests.conformance import (
     openai_chat_requests,
     openai_chat_streams,
     openresponses_schema,
+    own_words,
     prompty_discovery,
     prompty_load,
     prompty_parse,
@@ -69,6 +71,7 @@ PARTS: list[tuple[str, Callable[[Path], PartResult]]] = [
     ("mistral exchanges", mistral_exchanges.run),
     ("schemas", schemas.run),
     ("bfcl", bfcl.run),
+    ("bfcl, as an evaluation", bfcl_suite.run),
     ("tool search", tool_search.run),
     ("prompty load", prompty_load.run),
     ("prompty discovery", prompty_discovery.run),
@@ -87,16 +90,19 @@ PARTS: list[tuple[str, Callable[[Path], PartResult]]] = [
     ("app stream, recorded arguments", app_recorded.run),
 ]
 
+# Those that need no data.
+OWN_PARTS: list[tuple[str, Callable[[Path], PartResult]]] = [("models' own words", own_words.run)]
 
-def main(arguments: list[str]) -> int:
+
+def main(arguments: list[str], own_parts: list[tuple[str, Callable[[Path], PartResult]]] = OWN_PARTS) -> int:
     if len(arguments) > 1 or any(argument.startswith("-") for argument in arguments):
         print("usage: python -m tests.conformance [DATA_DIR]", file=sys.stderr)
         return 2
     data = Path(arguments[0] if arguments else "../shared/data")
     if not data.is_dir():
         print(f"{data} is not there: every part is skipped")
-    total = PartResult()
-    for name, run in PARTS:
+    total, has_data, own = PartResult(), False, [run for _, run in own_parts]
+    for name, run in [*PARTS, *own_parts]:
         began = time.perf_counter()
         try:
             result = run(data)
@@ -104,7 +110,8 @@ def main(arguments: list[str]) -> int:
             where = traceback.extract_tb(error.__traceback__)[-1]
             said = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
             result = PartResult(failed=1, notes=(f"FAILED to run: {said}",))
-        if data.is_dir() and not result.passed and not result.failed:
+        has_data = has_data or (run not in own and not result.is_absent)
+        if not result.is_absent and not result.passed and not result.failed:
             result = PartResult(failed=1, skipped=result.skipped, notes=(*result.notes, "FAILED: nothing was checked"))
         print(f"{name}: {result.counts} ({time.perf_counter() - began:.1f} s)", flush=True)
         for note in result.notes:
@@ -112,6 +119,9 @@ def main(arguments: list[str]) -> int:
         total = total + result
     print(prompty_total(data))
     print(total.counts)
+    if data.is_dir() and not has_data:
+        print(f"FAILED: {data} has the data of no part")
+        return 1
     return 1 if total.failed else 0
 
 

@@ -79,6 +79,8 @@ def _read_stream(sse: str) -> Said:
                 inputs[event["index"]] = inputs.get(event["index"], "") + delta["partial_json"]
             elif delta["type"] == "citations_delta":
                 block["citations"].append(delta["citation"])
+            elif delta["type"] == "compaction_delta":  # comes in one piece
+                block.update({name: value for name, value in delta.items() if name != "type"})
             else:
                 member = delta["type"].removesuffix("_delta")
                 block[member] += delta[member]

@@ -35,6 +35,7 @@ from ronda.core.plan import AUTO, NONE, Options, ResponseFormat, ToolChoice, Too
 from ronda.core.request import ModelRequest
 from ronda.wire.anthropic import API, OLD_VERSION
 from ronda.wire.anthropic.client_request import write_request
+from ronda.wire.native import callers
 
 OPTIONS = {
     "model",
@@ -45,6 +46,7 @@ OPTIONS = {
     "stream",
     "max_tokens",
     "temperature",
+    "top_p",
     "stop_sequences",
 }
 
@@ -76,6 +78,7 @@ def read(said: Json) -> ModelRequest:
     options = Options(
         max_tokens=said.get("max_tokens"),
         temperature=said.get("temperature"),
+        top_p=said.get("top_p"),
         stop=tuple(said.get("stop_sequences") or ()),
         parallel_tool_calls=False if (said.get("tool_choice") or {}).get("disable_parallel_tool_use") else None,
         response_format=_format(said),
@@ -130,7 +133,7 @@ def _raw(value: Any) -> Raw:
 
 
 def _native(value: Any) -> Native:
-    return Native(API, _raw(value))
+    return Native(callers(API), _raw(value))
 
 
 def _system(said: Json) -> list[Turn]:
@@ -187,7 +190,7 @@ def _result(block: Json) -> ToolResult:
     known = block.keys() <= {"type", "tool_use_id", "is_error", "content"}
     if known and isinstance(content, str):
         return ToolResult(id, content, failed)
-    parts = [_part(one) for one in content]
+    parts = [Text(content)] if isinstance(content, str) else [_part(one) for one in content]
     texts = [part.text for part in parts if isinstance(part, Text)]
     attachments = tuple(part for part in parts if isinstance(part, (Image, File)))
     words_first = [type(part) for part in parts[: len(texts)]] == [Text] * len(texts)

@@ -84,7 +84,8 @@ def _ask(backend: str, request: Json, ids: dict[str, str]) -> tuple[int, dict[st
         with urllib.request.urlopen(asked, timeout=60) as answer:
             return answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.read()
     except urllib.error.HTTPError as error:
-        return error.code, {name.lower(): value for name, value in error.headers.items()}, error.read()
+        with error:
+            return error.code, {name.lower(): value for name, value in error.headers.items()}, error.read()
 
 
 class _Tags(HTMLParser):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 from tests.conformance.recordings import Exchange, Json, read_files
 
 SKIP = ("c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I", "Y29udGV4dF9lbmdpbmVlcmluZ19pc190aGVfd2F5X3RvX2dv")
@@ -21,7 +22,29 @@ SKIP = ("c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I", "Y29udGV4dF9lbmdpbmVlcmlu
 @cache
 def exchanges(data: Path) -> list[Exchange]:
     found = read_files(data / "traffic", ("gemini.jsonl", "compatible/vertex.jsonl"))
-    return [exchange for exchange in found if ":generateContent" in exchange.url or ":streamGenerate" in exchange.url]
+    found = [exchange for exchange in found if ":generateContent" in exchange.url or ":streamGenerate" in exchange.url]
+    return [replace(exchange, request=_in_lists(exchange.request)) for exchange in found]
+
+
+def _in_lists(request: Json) -> Json:
+    """The API takes one content, and one part, where a list of them belongs."""
+    if not isinstance(request, dict):
+        return request
+    found = dict(request)
+    if isinstance(found.get("contents"), dict):
+        found["contents"] = [found["contents"]]
+    if isinstance(found.get("contents"), list):
+        found["contents"] = [_with_parts(content) for content in found["contents"]]
+    for name in ("systemInstruction", "system_instruction"):
+        if name in found:
+            found[name] = _with_parts(found[name])
+    return found
+
+
+def _with_parts(content: Json) -> Json:
+    if isinstance(content, dict) and isinstance(content.get("parts"), dict):
+        return {**content, "parts": [content["parts"]]}
+    return content
 
 
 def model_in(exchange: Exchange) -> str:

@@ -28,7 +28,7 @@ from ronda.core.parts import (
     UserPart,
     UserTurn,
 )
-from ronda.core.plan import Options, ToolChoice, ToolSpec
+from ronda.core.plan import AUTO, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.wire.mistral import native_api
 
@@ -44,7 +44,7 @@ _KNOWN = {
     "max_tokens",
     "stop",
 }
-_KNOWN |= {"random_seed", "reasoning_effort", "parallel_tool_calls", "n"}
+_KNOWN |= {"random_seed", "reasoning_effort", "parallel_tool_calls", "n", "response_format"}
 
 
 @cache
@@ -113,11 +113,32 @@ def read_request(said: Json) -> ModelRequest:
         seed=said.get("random_seed"),
         reasoning_effort=said.get("reasoning_effort"),
         parallel_tool_calls=said.get("parallel_tool_calls"),
+        response_format=_format(said.get("response_format") or {"type": "text"}),
         extra={name: Raw(json.dumps(value).encode()) for name, value in said.items() if name not in _KNOWN},
     )
-    mode = {"any": "required", "required": "required", "none": "none"}.get(said.get("tool_choice") or "auto", "auto")
-    choice = ToolChoice(mode)  # type: ignore[arg-type]  # one of the three
+    choice = _choice(said.get("tool_choice") or "auto")
     return ModelRequest(turns, tools, choice, options, bool(said.get("stream")), "run", 0, 1, scratch={})
+
+
+def _choice(said: Json) -> ToolChoice:
+    match said:
+        case {"function": {"name": name}}:
+            return ToolChoice("required", (name,), named=True)
+        case "any" | "required":
+            return ToolChoice("required")
+        case "none":
+            return ToolChoice("none")
+    return AUTO
+
+
+def _format(said: Json) -> ResponseFormat | None:
+    match said:
+        case {"type": "json_schema", "json_schema": {"name": name, "schema": schema} as rest}:
+            raw = Raw(json.dumps(schema).encode())
+            return ResponseFormat("json_schema", name, raw, rest.get("strict"), rest.get("description"))
+        case {"type": "json_object"}:
+            return ResponseFormat("json_object")
+    return None
 
 
 def _spec(function: Json) -> ToolSpec:
@@ -138,14 +159,16 @@ def read_messages(said: list[Json], model: str) -> list[Turn]:
             result = ToolResult(one["tool_call_id"], content)
             last = turns[-1]
             turns[-1:] = [ToolTurn((*last.results, result))] if type(last) is ToolTurn else [last, ToolTurn((result,))]
-        elif not _is_bridge(said, at):
+        elif not is_bridge(said, at):
             turns.append(_assistant(one, model))
     return turns
 
 
-def _is_bridge(said: list[Json], at: int) -> bool:
-    """What this client, too, puts between a result and what the user says; ours is put there by the writer."""
-    return at > 0 and said[at - 1]["role"] == "tool" and _content(said[at]["content"]) == "OK"
+def is_bridge(said: list[Json], at: int) -> bool:
+    """What clients put between a result and what the user says, for servers that want something there."""
+    message = said[at]
+    is_behind_result = at > 0 and said[at - 1]["role"] == "tool" and message["role"] == "assistant"
+    return is_behind_result and not message.get("tool_calls") and _content(message["content"]) == "OK"
 
 
 def _assistant(said: Json, model: str) -> AssistantTurn:

@@ -49,7 +49,7 @@ _AFTER = {
     "system": {"system", "user", "assistant"},
     "user": {"user", "assistant"},
     "assistant": {"user", "assistant", "tool"},
-    "tool": {"assistant", "tool"},
+    "tool": {"user", "assistant", "tool"},
 }
 
 

@@ -78,6 +78,12 @@ def acceptable(exchange: Exchange) -> tuple[Json, str | None]:
     request, reason = exchange.request, None
     if request is None:
         raise Excepted("the recording lost the request")
+    if (
+        isinstance(request, dict)
+        and "model" not in request
+        and (named := re.search("/deployments/([^/?]+)", exchange.url))
+    ):
+        request = {"model": named[1], **request}  # Azure's address says it
     for _ in range(len(REFUSED_BY_DESIGN)):
         try:
             read(request)

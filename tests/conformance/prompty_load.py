@@ -36,6 +36,8 @@ BODY = "system:\nHello"
 def run(data: Path) -> PartResult:
     fixtures = data / "prompty" / "fixtures"
     result = run_vectors(data, {"LoadConformance.load": partial(_check, fixtures)})
+    if result.is_absent and not fixtures.is_dir():
+        return result
     tally = Tally()
     for file in sorted(fixtures.glob("*.prompty")):
         tally.check("fixtures that fit our schema", file.name, partial(_fits_schema, file))

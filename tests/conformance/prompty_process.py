@@ -11,7 +11,7 @@ from tests.conformance.prompty_vectors import Json, expected_of, fits, fits_erro
 from tests.conformance.prompty_wire import prompty_of
 from tests.conformance.report import PartResult
 
-from ronda.prompty.process import process
+from ronda.prompty.processing import process
 
 
 def run(data: Path) -> PartResult:

@@ -23,6 +23,7 @@ class PartResult(Struct, frozen=True):
     failed: int = 0
     skipped: int = 0
     notes: tuple[str, ...] = ()
+    is_absent: bool = False  # its data is not in this folder
 
     @property
     def counts(self) -> str:
@@ -34,7 +35,7 @@ class PartResult(Struct, frozen=True):
 
 def absent(what: str) -> PartResult:
     """A part whose data is not in this folder."""
-    return PartResult(skipped=1, notes=(f"skipped: {what} is not there",))
+    return PartResult(skipped=1, notes=(f"skipped: {what} is not there",), is_absent=True)
 
 
 class _HasId(Protocol):

@@ -67,10 +67,12 @@ def _check_stream(exchange: Exchange, thorough: bool) -> Found:
     return found
 
 
+_ENDS = ("response.completed", "response.incomplete")
+
 # Streams as other servers have them.
 _POORER: dict[str, Callable[[str], bool]] = {
     "without deltas": lambda type: not type.endswith(".delta"),
-    "with nothing but the end": lambda type: type == "response.completed",
+    "with nothing but the end": lambda type: type in _ENDS,
 }
 
 
@@ -105,7 +107,7 @@ def _fold_problem(outcome: Outcome) -> str | None:
 
 
 def _plain_problem(exchange: Exchange, whole: Outcome) -> str | None:
-    last = next(one["response"] for one in chunks(exchange.sse or "") if one["type"] == "response.completed")
+    last = next(one["response"] for one in chunks(exchange.sse or "") if one["type"] in _ENDS)
     plain = read_plain(json.dumps(last).encode())
     if whole.finished is None:
         return whole.error

@@ -30,7 +30,7 @@ from ronda.core.parts import (
     UserTurn,
 )
 
-API = "openai-responses"
+API = "openai-responses@caller"  # whose words these are: see `ronda.wire.native`
 WAITING_OUTPUTS = (
     "apply_patch_call_output",
     "computer_call_output",

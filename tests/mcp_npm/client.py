@@ -35,6 +35,7 @@ class Person:
 
     files: tuple[File, ...] = ()
     whole_results: frozenset[str] = frozenset()
+    marks: frozenset[str] = frozenset()
 
     def progress(self, call_id: str, text: str, stream: str = "", part: int = 0) -> None:
         pass
