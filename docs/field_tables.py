@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from ronda.server.api.runs import LONGEST_PAGE, PAGE
-from ronda.server.detached.run_states import SHOWN_STATES
+from ronda.server.doors.own.runs import LONGEST_PAGE, PAGE
+from ronda.server.services.run_states import SHOWN_STATES
 from ronda.wire import run_request, session_fields
 from ronda.wire.app_stream.parameters import GenerationType, InputMode, Stack
 from ronda.wire.approvals import FATE

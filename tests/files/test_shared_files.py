@@ -7,8 +7,8 @@ import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.server.detached.test_replicas import Replica
 from tests.server.restarts import Folder
+from tests.server.services.test_replicas import Replica
 from tests.timeouts import TIMEOUT
 
 from ronda.files.s3_blobs import S3Blobs

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from tests.interaction.doors import Door, Json, Remembering, Served, soon
 from tests.interaction.every_door import NAMES, PATHS, body_for, read_plain, read_stream
-from tests.server.detached.test_leaving import Gate
 from tests.server.runs_door import Stepwise, get, post, under_way
+from tests.server.services.test_leaving import Gate
 
 from ronda import tool
 from ronda.core.events import ModelFinished, RunFinished, TextDelta
 from ronda.core.parts import AssistantTurn
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
-from ronda.server.detached.background import LEASE_SECONDS
+from ronda.server.services.background import LEASE_SECONDS
 from ronda.store.memory import MemoryCatalog
 from ronda.store.queue import ClaimedRun, QueuedRun, QueueLimits
 from ronda.store.sql import Tables

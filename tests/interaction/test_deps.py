@@ -11,7 +11,7 @@ import pytest
 import ronda
 from ronda import Agent, BadConfig, BadRequest, ToolContext, resume_agent_async, run_agent_async, tool
 from ronda.journal.memory import MemoryJournal
-from ronda.server.resources.toolbox import Toolbox
+from ronda.server.services.toolbox import Toolbox
 from ronda.testing import ScriptedModel, calls, says
 
 

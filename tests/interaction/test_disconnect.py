@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.interaction.doors import Door, Json, Served, soon
 from tests.interaction.every_door import NAMES, PATHS, body_for
-from tests.server.detached.test_leaving import Gate
+from tests.server.services.test_leaving import Gate
 
 from ronda.core.events import RunStarted, TextDelta
-from ronda.server.exchange.answer import Exchange
+from ronda.server.answering.answer import Exchange
 from ronda.testing import ScriptedModel, calls, says
 
 AT_EACH_DOOR = pytest.mark.parametrize("name", NAMES)

@@ -13,7 +13,7 @@ from ronda.prompty.registry import Lent
 from ronda.prompty.tool_kinds import tools_of
 from ronda.sandbox.policy import AllowedHosts, FullNetwork, Loopback, Network, NoNetwork, Policy
 from ronda.server.config import ServerConfig
-from ronda.server.resources.dispatch import Dispatch
+from ronda.server.services.dispatch import Dispatch
 from ronda.testing import ScriptedModel
 from ronda.tools.code.python import PythonTool
 from ronda.tools.code.shell import ShellTool

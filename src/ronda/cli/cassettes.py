@@ -89,7 +89,7 @@ def branch(arguments: argparse.Namespace) -> int:
 async def _branch(cassette: Cassette, arguments: argparse.Namespace) -> ReplayResult:
     from ronda.agent import where_is
     from ronda.providers import open_provider
-    from ronda.server.resources.tools_file import load_tools
+    from ronda.server.services.tools_file import load_tools
 
     where = where_is(arguments.model, arguments.base_url, None)
     provider = open_provider(arguments.model, where)

@@ -35,7 +35,7 @@ from ronda.core.parts import NO_USAGE, Usage
 from ronda.errors import BadConfig, RondaError
 from ronda.host.sessions import SessionHost
 from ronda.providers.services import SERVICES
-from ronda.server.resources.tools_file import ToolsFile, load_tools
+from ronda.server.services.tools_file import ToolsFile, load_tools
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

@@ -91,7 +91,7 @@ class FileAnswerer:
         self.name = path if model is None else f"{path} ({model.id})"
 
     def ask(self, question: Inputs, options: RunOptions) -> stream_agent:
-        from ronda.server.resources.agent_files import begin  # the server asks files in the same way
+        from ronda.server.services.agent_files import begin  # the server asks files in the same way
 
         history: Sequence[Turn] = read_turns(options.pop("history", None) or (), "history")
         asked = [{"role": "user", "content": question}] if isinstance(question, str) else question

@@ -110,7 +110,7 @@ def _names_runs(suite: Suite) -> bool:
 def _tools(paths: list[str]) -> list[Tool]:
     if not paths:
         return []
-    from ronda.server.resources.tools_file import load_tools
+    from ronda.server.services.tools_file import load_tools
 
     return list(load_tools(paths).tools)
 

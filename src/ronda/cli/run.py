@@ -29,7 +29,7 @@ from ronda.prompty.model import Prompty
 from ronda.server.features.mcp.read_servers import read_servers
 
 if TYPE_CHECKING:
-    from ronda.server.resources.tools_file import ToolsFile
+    from ronda.server.services.tools_file import ToolsFile
     from ronda.tools.mcp.config import McpServer
 
 
@@ -64,7 +64,7 @@ def _screen(arguments: argparse.Namespace, out: TextIO) -> Screen:
 
 
 def _load(paths: list[str]) -> ToolsFile:
-    from ronda.server.resources.tools_file import load_tools
+    from ronda.server.services.tools_file import load_tools
 
     loaded = load_tools(paths)
     if loaded.callbacks and not loaded.tools:

@@ -115,7 +115,7 @@ async def _start(
     from ronda.cli.process import Process
     from ronda.journal.sqlite import SqliteJournal
     from ronda.server.app import Server
-    from ronda.server.detached.peers import Peers
+    from ronda.server.services.peers import Peers
     from ronda.server.storage import join_replicas, open_blobs, open_catalog, open_journal
 
     folder = data_folder(config)

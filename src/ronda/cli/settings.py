@@ -146,7 +146,7 @@ def _from(folder: Path, settings: dict[str, Any], rows: Mapping[str, Row]) -> di
 
 def _tools_from(folder: Path, name: str) -> str:
     """A file; the name of an installed package's tools has no ending, and stays as it is."""
-    from ronda.server.resources.tools_file import is_package
+    from ronda.server.services.tools_file import is_package
 
     return name if is_package(str(name)) and not (folder / name).exists() else str(folder / name)
 

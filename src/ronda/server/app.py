@@ -34,14 +34,11 @@ from ronda.host.supervisor import Sleep, Supervisor
 from ronda.journal import Journal, JournalConflict
 from ronda.providers import open_provider
 from ronda.providers.shared_call import SharedCall
-from ronda.server.api.files import keep_files_tidy
-from ronda.server.api.readiness import Disk
+from ronda.server.answering.groups import open_group
 from ronda.server.config import ServerConfig
-from ronda.server.detached.background import Background
-from ronda.server.detached.groups import open_group
-from ronda.server.detached.peers import Peers
-from ronda.server.detached.recovery import Recovery
 from ronda.server.doors.mistral.agents import StoredAgents
+from ronda.server.doors.own.files import keep_files_tidy
+from ronda.server.doors.own.readiness import Disk
 from ronda.server.doors.responses.create import Responses
 from ronda.server.features.contract import Feature, Refused, Services
 from ronda.server.features.running import Features, add_tables, with_headers
@@ -52,16 +49,19 @@ from ronda.server.http.browser_guard import BrowserGuard, refusal, refused_socke
 from ronda.server.http.failure import BROKE_DOWN, STOPPING, ErrorWriter, error_answer, failure_of
 from ronda.server.http.incoming import NO_PLACES, Header, Headers, Incoming, Json
 from ronda.server.http.routing import WEBSOCKET, Route, Routes, unmatched
-from ronda.server.resources.container_host import ContainerHost
-from ronda.server.resources.dispatch import Dispatch
-from ronda.server.resources.marks import RunMarks
-from ronda.server.resources.models import Models, Target
-from ronda.server.resources.session_folders import SessionFolders
-from ronda.server.resources.toolbox import Toolbox
-from ronda.server.resources.tools_file import load_tools
 from ronda.server.routes import ROUTES
 from ronda.server.services.admission import find_named
+from ronda.server.services.background import Background
+from ronda.server.services.container_host import ContainerHost
+from ronda.server.services.dispatch import Dispatch
+from ronda.server.services.marks import RunMarks
+from ronda.server.services.models import Models, Target
+from ronda.server.services.peers import Peers
+from ronda.server.services.recovery import Recovery
 from ronda.server.services.runs import Runs
+from ronda.server.services.session_folders import SessionFolders
+from ronda.server.services.toolbox import Toolbox
+from ronda.server.services.tools_file import load_tools
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 from ronda.store.memory import MemoryCatalog
@@ -73,10 +73,10 @@ from ronda.wire.failures import Failure
 
 if TYPE_CHECKING:
     from ronda.prompty.registry import AgentNames
-    from ronda.server.detached.replicas import Replicas
-    from ronda.server.exchange.answer import MakeWriter
-    from ronda.server.exchange.opening import Setup
+    from ronda.server.answering.answer import MakeWriter
+    from ronda.server.answering.opening import Setup
     from ronda.server.features.code.code_tools import CodeTools
+    from ronda.server.services.replicas import Replicas
     from ronda.store.reach import Reach
     from ronda.tools.files.documents import Documents
     from ronda.tools.files.long_result import LongResultFiles
@@ -162,12 +162,12 @@ class Server:
         if self.mcp is not None:
             self.toolbox.servers_here = self.mcp.here
         if config.agents is not None:
-            from ronda.server.resources.agent_files import AgentFiles  # and with it all of Prompty
+            from ronda.server.services.agent_files import AgentFiles  # and with it all of Prompty
 
             self.agent_files = AgentFiles(config.agents, self.toolbox, config.agent_tools, config.transport)
             self.models.add(self.agent_files)
         if config.agents is not None or config.agent_tools:
-            import ronda.server.exchange.agent_tools  # noqa: F401 (at the start: it is slow to import)
+            import ronda.server.answering.agent_tools  # noqa: F401 (at the start: it is slow to import)
 
             self.toolbox.agents_for = self._agents_for
 
@@ -266,14 +266,14 @@ class Server:
     async def _answer(
         self, request: Incoming, asked: DoorRequest, make_writer: MakeWriter, write_error: ErrorWriter
     ) -> ASGIApp:
-        from ronda.server.exchange.answer import Exchange
-        from ronda.server.exchange.opening import Job
+        from ronda.server.answering.answer import Exchange
+        from ronda.server.answering.opening import Job
 
         target = await self.models.find(asked.model, request.owner)
         return await Exchange(self, request, Job(asked, target), make_writer, write_error).answer()
 
     def _agents_for(self, owner: str) -> AgentNames:
-        from ronda.server.exchange.agent_tools import NamedAgents  # for those alone who have such agents
+        from ronda.server.answering.agent_tools import NamedAgents  # for those alone who have such agents
 
         return NamedAgents(self, owner)
 

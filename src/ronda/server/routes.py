@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from ronda.server.api import (
+from ronda.server.answering.stored_answers import AnswerDoor
+from ronda.server.doors.chat import CHAT_ANSWERS, chat_completions, chat_error
+from ronda.server.doors.mcp.route import mcp
+from ronda.server.doors.messages_route import MESSAGE_ANSWERS, count_tokens, messages, messages_error
+from ronda.server.doors.mistral import agents, conversations
+from ronda.server.doors.mistral.completions import COMPLETION_ANSWERS, agent_completions
+from ronda.server.doors.mistral.endpoint import mistral_error
+from ronda.server.doors.own import (
     approvals,
     containers,
     file_links,
@@ -19,14 +26,7 @@ from ronda.server.api import (
     skills,
     transcripts,
 )
-from ronda.server.api.run_start import start_runs
-from ronda.server.detached.stored_answers import AnswerDoor
-from ronda.server.doors.chat import CHAT_ANSWERS, chat_completions, chat_error
-from ronda.server.doors.mcp.route import mcp
-from ronda.server.doors.messages_route import MESSAGE_ANSWERS, count_tokens, messages, messages_error
-from ronda.server.doors.mistral import agents, conversations
-from ronda.server.doors.mistral.completions import COMPLETION_ANSWERS, agent_completions
-from ronda.server.doors.mistral.endpoint import mistral_error
+from ronda.server.doors.own.run_start import start_runs
 from ronda.server.doors.page import route as page
 from ronda.server.doors.responses import create, stored_responses
 from ronda.server.doors.responses.websocket import responses_socket

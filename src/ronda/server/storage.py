@@ -54,7 +54,7 @@ def join_replicas(server: Server, shared: SharedDatabase | None) -> None:
         return
     from ronda.journal.postgres import PostgresJournal
     from ronda.server.app import App
-    from ronda.server.detached.replicas import Replicas
+    from ronda.server.services.replicas import Replicas
 
     journal = server.runs.journal
     assert isinstance(journal, PostgresJournal)

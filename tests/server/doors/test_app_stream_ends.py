@@ -28,7 +28,7 @@ from ronda.drive import Show
 from ronda.errors import UpstreamError
 from ronda.server.config import AppConfig, ServerConfig
 from ronda.server.features.app_stream.models import AppModels
-from ronda.server.resources.models import Models
+from ronda.server.services.models import Models
 from ronda.testing import ScriptedModel
 from ronda.wire.app_stream.parameters import read_parameters
 

@@ -16,7 +16,7 @@ from tests.server.messages_door import HI, PICK, answer, asking, heard, post, re
 
 from ronda.errors import BadRequest
 from ronda.providers.script import ScriptedModel
-from ronda.server.resources.toolbox import Toolbox
+from ronda.server.services.toolbox import Toolbox
 from ronda.wire.anthropic.server_request import for_anthropic, for_others, read_request
 
 DEEP = 100_000

@@ -164,7 +164,7 @@ async def test_arguments_are_seen_before_the_upstream_has_sent_the_last(door: Do
 
 
 async def test_silence_is_filled_with_pings(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ronda.server.exchange.follow.KEEP_ALIVE_SECONDS", 0.01)
+    monkeypatch.setattr("ronda.server.answering.follow.KEEP_ALIVE_SECONDS", 0.01)
 
     async def waits(exchange: Exchange) -> None:
         await exchange.begin_stream()

@@ -10,7 +10,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from tests.interaction.doors import Door
-from tests.server.api.test_mounted import listening
+from tests.server.doors.own.test_mounted import listening
 
 from ronda.server import create_app
 from ronda.server.app import App

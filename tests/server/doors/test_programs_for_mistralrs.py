@@ -18,7 +18,7 @@ import openai
 from tests.interaction.doors import TIMEOUT, Door
 from tests.server.coding import root as root
 from tests.server.coding import serving
-from tests.server.resources.test_input_files import told
+from tests.server.services.test_input_files import told
 
 from ronda.testing import ScriptedModel, calls, says
 

@@ -34,7 +34,7 @@ from ronda.drive import Show
 from ronda.journal.memory import MemoryJournal
 from ronda.journal.sqlite import SqliteJournal
 from ronda.providers.script import Call, Line, ScriptedModel, calls, says
-from ronda.server.resources.models import Target
+from ronda.server.services.models import Target
 from ronda.store.sqlite_catalog import SqliteCatalog
 
 PICK = function("pick", color="string")

@@ -8,8 +8,8 @@ import pytest
 from tests.interaction.doors import Door, Remembering, soon
 from tests.interaction.every_door import NAMES, ask
 from tests.interaction.test_background import begin
-from tests.server.detached.test_recovery import ended, kept
 from tests.server.features.counting import Counting, Meter, counting
+from tests.server.services.test_recovery import ended, kept
 
 from ronda import Agent, resume_agent_async, run_agent_async, tool
 from ronda.core.events import Event

@@ -6,9 +6,9 @@ import base64
 from pathlib import Path
 
 from tests.interaction.doors import Door, Json
-from tests.server.api.test_session_routes import Api
 from tests.server.coding import root as root
 from tests.server.coding import serving
+from tests.server.doors.own.test_session_routes import Api
 
 from ronda.testing import ScriptedModel, calls, says
 

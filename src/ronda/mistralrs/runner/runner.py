@@ -36,7 +36,7 @@ from ronda.mistralrs.runner.request import ChatCompletionRequest, write_request
 from ronda.mistralrs.runner.response import ChatCompletionResponse
 from ronda.mistralrs.runner.stream import ChatCompletionStream
 from ronda.server.config import ServerConfig
-from ronda.server.resources import whole_sessions
+from ronda.server.services import whole_sessions
 from ronda.tools.function import as_tool
 from ronda.wire.sessions import read_document
 

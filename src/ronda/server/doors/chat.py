@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 from starlette.types import ASGIApp
 
-from ronda.server.detached.continuation import continue_answer
-from ronda.server.detached.stored_answers import AnswerDoor
-from ronda.server.exchange.answer import Exchange
-from ronda.server.exchange.opening import Job
+from ronda.server.answering.answer import Exchange
+from ronda.server.answering.continuation import continue_answer
+from ronda.server.answering.opening import Job
+from ronda.server.answering.stored_answers import AnswerDoor
 from ronda.server.http.incoming import Incoming
 from ronda.wire.failures import Failure
 from ronda.wire.openai_chat.server_answer import ChatAnswer, ChatOptions, write_error

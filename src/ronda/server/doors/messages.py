@@ -16,16 +16,16 @@ from ronda.core.plan import Options, Plan
 from ronda.core.run import Run
 from ronda.drive import capabilities_of
 from ronda.errors import BadRequest, RondaError
-from ronda.server.detached.continuation import continue_answer
+from ronda.server.answering.answer import Exchange
+from ronda.server.answering.continuation import continue_answer
+from ronda.server.answering.opening import Job, count
 from ronda.server.doors.messages_route import MESSAGE_ANSWERS, messages_error
-from ronda.server.exchange.answer import Exchange
-from ronda.server.exchange.opening import Job, count
 from ronda.server.http.failure import error_answer, failure_of
 from ronda.server.http.incoming import Incoming, Json
-from ronda.server.resources.hosted_tools import ServerNames, needs_met_here
-from ronda.server.resources.models import Target
-from ronda.server.resources.secrets import with_secrets
+from ronda.server.services.hosted_tools import ServerNames, needs_met_here
+from ronda.server.services.models import Target
 from ronda.server.services.runs import new_id
+from ronda.server.services.secrets import with_secrets
 from ronda.wire.anthropic import API
 from ronda.wire.anthropic.server_answer import MessageAnswer, passes_over_events
 from ronda.wire.anthropic.server_error import write_error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.types import ASGIApp
 
 from ronda.core.run import Run
-from ronda.server.detached.stored_answers import AnswerDoor
+from ronda.server.answering.stored_answers import AnswerDoor
 from ronda.server.http.incoming import Incoming
 from ronda.wire.anthropic.server_error import write_error
 from ronda.wire.failures import Failure

@@ -28,10 +28,10 @@ from ronda.host.extension import Tap
 from ronda.server.features.table import Command
 from ronda.server.http.incoming import Header, Incoming
 from ronda.server.http.routing import Route
-from ronda.server.resources.asking import Ask as Ask
-from ronda.server.resources.models import Source
-from ronda.server.resources.toolbox import Brought as Brought
-from ronda.server.resources.toolbox import Offer
+from ronda.server.services.asking import Ask as Ask
+from ronda.server.services.models import Source
+from ronda.server.services.toolbox import Brought as Brought
+from ronda.server.services.toolbox import Offer
 from ronda.wire.capabilities import Capability, Need
 from ronda.wire.door_request import DoorRequest
 
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from ronda.files.file_store import FileStore
     from ronda.host.run import LiveRun
     from ronda.host.supervisor import Supervisor
+    from ronda.server.answering.answer import MakeWriter
+    from ronda.server.answering.opening import Job
     from ronda.server.config import ServerConfig
-    from ronda.server.exchange.answer import MakeWriter
-    from ronda.server.exchange.opening import Job
     from ronda.server.http.failure import ErrorWriter
-    from ronda.server.resources.models import Models
+    from ronda.server.services.models import Models
     from ronda.server.services.runs import Runs
     from ronda.store.catalog import Catalog
 

@@ -1,1 +1,1 @@
-"""What a run cannot be kept, found or answered without: runs under way, and what is asked of them."""
+"""What a run cannot be kept, found or answered without: its journal, queue and recovery, what it gets, what is asked of it."""

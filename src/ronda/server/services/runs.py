@@ -34,7 +34,7 @@ from ronda.host.supervisor import Sleep
 from ronda.journal import DrivenHere, Journal, JournalConflict, OpenQuestion
 from ronda.journal.holds import release_on_error
 from ronda.journal.memory import MemoryJournal
-from ronda.server.resources.marks import RunMarks
+from ronda.server.services.marks import RunMarks
 from ronda.server.services.rejoin import RejoinedTurns, rejoin
 from ronda.server.services.remote_approver import RemoteApprover
 from ronda.store import StoreError

@@ -15,8 +15,8 @@ from ronda.core.output import final_text
 from ronda.core.parts import user
 from ronda.errors import BadRequest, RondaError
 from ronda.host.run import LiveRun
+from ronda.server.answering.opening import Job, open_runs
 from ronda.server.doors.mcp.tools import INPUT, AgentTool
-from ronda.server.exchange.opening import Job, open_runs
 from ronda.server.http.failure import failure_of
 from ronda.wire.door_request import DoorRequest
 from ronda.wire.failures import BROKE_DOWN, failure_of_run

@@ -20,9 +20,9 @@ from ronda.providers.services import dialect_of
 from ronda.server.doors.mistral.endpoint import Asks, matches
 from ronda.server.doors.mistral.upstream import Blocked, no_moderation, speaks_mistral, without_hints
 from ronda.server.http.incoming import Incoming, Json, NoContent
-from ronda.server.resources.models import Models, Target, not_redeclared
-from ronda.server.resources.served_agent import ServedAgent
+from ronda.server.services.models import Models, Target, not_redeclared
 from ronda.server.services.runs import new_id
+from ronda.server.services.served_agent import ServedAgent
 from ronda.store.agents import AgentRow, Agents, AliasRow
 from ronda.wire.json import encode
 from ronda.wire.mistral.agents import AgentBody, keep, read_create, read_stored, read_update, when, write_agent

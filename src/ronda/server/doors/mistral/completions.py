@@ -12,18 +12,18 @@ from ronda.core.events import RunStarted
 from ronda.core.parts import ToolTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.errors import NotFound, quote_names
-from ronda.server.detached.continuation import continue_answer
-from ronda.server.detached.stored_answers import AnswerDoor
+from ronda.server.answering.answer import Exchange
+from ronda.server.answering.continuation import continue_answer
+from ronda.server.answering.opening import Job, answer_alone
+from ronda.server.answering.stored_answers import AnswerDoor
 from ronda.server.doors.mistral.endpoint import mistral_error
 from ronda.server.doors.mistral.handoffs import next_of, offer_handoffs
 from ronda.server.doors.mistral.history import place_of
 from ronda.server.doors.mistral.upstream import fit_to_upstream, without_prompt
-from ronda.server.exchange.answer import Exchange
-from ronda.server.exchange.opening import Job, answer_alone
 from ronda.server.http.incoming import Incoming
-from ronda.server.resources.models import Target
-from ronda.server.resources.served_agent import ServedAgent
+from ronda.server.services.models import Target
 from ronda.server.services.runs import Runs
+from ronda.server.services.served_agent import ServedAgent
 from ronda.wire.call_ids import INSTEAD, stored_ids
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.mistral.declarations import raws

@@ -21,8 +21,11 @@ from ronda.core.parts import AssistantTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.core.run import Run, rebuild
 from ronda.errors import NotFound, RondaError, quote_names
-from ronda.server.detached.continuation import resume_answer
-from ronda.server.detached.stored_answers import follow_answer, standing, unfinished_body
+from ronda.server.answering.answer import Exchange
+from ronda.server.answering.continuation import resume_answer
+from ronda.server.answering.handoff_runs import read_handoff_runs
+from ronda.server.answering.opening import Job, OnOpened
+from ronda.server.answering.stored_answers import follow_answer, standing, unfinished_body
 from ronda.server.doors.mistral.agents import find_model, serve_agent
 from ronda.server.doors.mistral.completions import find_agent
 from ronda.server.doors.mistral.endpoint import Asks, matches, mistral_error
@@ -41,13 +44,10 @@ from ronda.server.doors.mistral.history import (
     with_agent,
 )
 from ronda.server.doors.mistral.upstream import fit_to_upstream, without_prompt
-from ronda.server.exchange.answer import Exchange
-from ronda.server.exchange.handoff_runs import read_handoff_runs
-from ronda.server.exchange.opening import Job, OnOpened
 from ronda.server.http.incoming import Header, Incoming, Json, NoContent
-from ronda.server.resources.models import Target
-from ronda.server.resources.served_agent import ServedAgent
+from ronda.server.services.models import Target
 from ronda.server.services.runs import new_id
+from ronda.server.services.served_agent import ServedAgent
 from ronda.store import StoreError, WriteConflict
 from ronda.store.conversations import ConversationRow, RunRow
 from ronda.store.marks import of_session

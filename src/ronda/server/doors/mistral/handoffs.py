@@ -14,11 +14,11 @@ from ronda.core.plan import ToolSpec
 from ronda.drive import Tool, ToolContext, ToolOutput
 from ronda.errors import BadRequest, ProtocolError, RondaError
 from ronda.host.run import LiveRun
+from ronda.server.answering.opening import Job, OnOpened, open_runs
+from ronda.server.answering.relay import Leg, Next
 from ronda.server.doors.mistral.history import turns_in
-from ronda.server.exchange.opening import Job, OnOpened, open_runs
-from ronda.server.exchange.relay import Leg, Next
-from ronda.server.resources.models import Target
-from ronda.server.resources.served_agent import ServedAgent
+from ronda.server.services.models import Target
+from ronda.server.services.served_agent import ServedAgent
 from ronda.wire.door_request import DoorRequest
 from ronda.wire.mistral.handoffs import (
     MOST_HANDOFFS,

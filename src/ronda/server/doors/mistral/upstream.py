@@ -15,7 +15,7 @@ from ronda.drive import capabilities_of
 from ronda.errors import BadRequest
 from ronda.providers import split_spec
 from ronda.providers.services import dialect_of
-from ronda.server.resources.models import Target
+from ronda.server.services.models import Target
 from ronda.wire.mistral import native_api
 from ronda.wire.mistral.chunks import relabel_native
 from ronda.wire.mistral.server_request import CompletionRequest

@@ -20,7 +20,7 @@ from ronda.core.run import Run, rebuild
 from ronda.core.taint import marks_of
 from ronda.core.transcript import UnknownCall, join_turns
 from ronda.errors import BadRequest, NotFound
-from ronda.server.resources.models import Target
+from ronda.server.services.models import Target
 from ronda.wire.call_ids import all_renamed, caller_ids, model_ids
 from ronda.wire.openai_responses.client_calls import APPROVAL_ID
 from ronda.wire.openai_responses.input import read_items, untold

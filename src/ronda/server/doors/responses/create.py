@@ -16,14 +16,14 @@ from ronda.core.request import ModelRequest
 from ronda.core.run import Run
 from ronda.drive import Show
 from ronda.providers import split_spec
-from ronda.server.detached.continuation import resume_answer
+from ronda.server.answering.answer import Exchange, MakeWriter, Writer
+from ronda.server.answering.continuation import resume_answer
+from ronda.server.answering.opening import Job, count
 from ronda.server.doors.responses.conversation import Local, join_conversation
-from ronda.server.exchange.answer import Exchange, MakeWriter, Writer
-from ronda.server.exchange.opening import Job, count
 from ronda.server.http.incoming import Header, Incoming, Json
-from ronda.server.resources.hosted_tools import ServerNames, needs_met_here
-from ronda.server.resources.models import Target
-from ronda.server.resources.secrets import with_secrets
+from ronda.server.services.hosted_tools import ServerNames, needs_met_here
+from ronda.server.services.models import Target
+from ronda.server.services.secrets import with_secrets
 from ronda.store.catalog import Catalog
 from ronda.wire.background import progress
 from ronda.wire.door_request import AnswerOptions

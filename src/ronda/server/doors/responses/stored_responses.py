@@ -12,8 +12,8 @@ from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
 from ronda.host.log import ALL_PREVIEWS
 from ronda.host.run import LiveRun
-from ronda.server.exchange.follow import EventStream
-from ronda.server.exchange.frames import LARGER_PIECES, STARTING_AFTER, frames_seen
+from ronda.server.answering.follow import EventStream
+from ronda.server.answering.frames import LARGER_PIECES, STARTING_AFTER, frames_seen
 from ronda.server.http.incoming import Incoming, Json
 from ronda.server.http.query import Query
 from ronda.wire.background import progress

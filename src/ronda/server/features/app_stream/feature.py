@@ -14,15 +14,15 @@ from ronda.core.events import Event, RunStarted
 from ronda.drive.offload import load
 from ronda.host.host import LAST_SECONDS
 from ronda.providers import split_spec
+from ronda.server.answering.opening import Job
+from ronda.server.answering.page_runs import PageRuns
 from ronda.server.config import MAX_VARIANTS
-from ronda.server.exchange.opening import Job
-from ronda.server.exchange.page_runs import PageRuns
 from ronda.server.features.app_stream.page import builds_page
 from ronda.server.features.app_stream.routes import app_routes
 from ronda.server.features.contract import Feature, Finding, Reopening, Services
 from ronda.server.http.incoming import Incoming
 from ronda.server.http.routing import Handler, Route
-from ronda.server.resources.models import Target
+from ronda.server.services.models import Target
 from ronda.wire.door_request import DoorRequest
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ronda.agent.value import missing_key
 from ronda.errors import NotFound
 from ronda.providers import open_provider, split_spec
 from ronda.providers.vision import TextOnly
-from ronda.server.resources.models import Models, Target
+from ronda.server.services.models import Models, Target
 from ronda.wire.app_stream.parameters import BadParameters, Parameters
 
 if TYPE_CHECKING:

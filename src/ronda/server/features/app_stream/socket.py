@@ -22,7 +22,7 @@ from ronda.core.events import RunFinished
 from ronda.errors import RondaError
 from ronda.host.log import FellBehind
 from ronda.host.run import LiveRun
-from ronda.server.detached.groups import new_names
+from ronda.server.answering.groups import new_names
 from ronda.server.features.app_stream.address import public_address
 from ronda.server.features.app_stream.page import Page
 from ronda.server.features.app_stream.variants import page_job

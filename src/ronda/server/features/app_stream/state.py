@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ronda.journal import Journal
 from ronda.server.features.app_stream.design_systems import DesignSystems
 from ronda.server.features.app_stream.models import AppModels
-from ronda.server.resources.models import Models
+from ronda.server.services.models import Models
 from ronda.tools.page import PageServices, open_page_services
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from ronda.core.parts import Image, Turn, UserTurn
 from ronda.drive import Provider, Tool
 from ronda.errors import BadRequest
 from ronda.providers.vision import TextOnly
-from ronda.server.exchange.opening import Job
+from ronda.server.answering.opening import Job
 from ronda.server.features.app_stream.page import Page, builds_page, page_of
 from ronda.server.features.contract import Reopening
-from ronda.server.resources.models import Target, TargetOpening
+from ronda.server.services.models import Target, TargetOpening
 from ronda.tools.page import PageProject, page_tools
 from ronda.wire.app_stream.messages import AppOptions
 from ronda.wire.door_request import DoorRequest

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ronda.drive import Tool
 from ronda.server.features.code.code_tools import TIDY_SECONDS, CodeTools
 from ronda.server.features.contract import Ask, Brought, Chore, Feature, Services
-from ronda.server.resources.session_folders import SessionFolders
+from ronda.server.services.session_folders import SessionFolders
 from ronda.wire.capabilities import Capability
 
 if TYPE_CHECKING:

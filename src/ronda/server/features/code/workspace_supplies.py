@@ -14,7 +14,7 @@ from ronda.files.skill_store import SkillStore
 from ronda.files.workspaces import WorkspaceInput, Workspaces
 from ronda.sandbox.box import Sandbox
 from ronda.sandbox.workspace import list_files, write_input
-from ronda.server.resources.input_files import mount_names
+from ronda.server.services.input_files import mount_names
 from ronda.tools.code.workbench import Workbench
 from ronda.tools.files.session_files import SessionFiles
 

@@ -9,7 +9,7 @@ from ronda.core.events import Event, RunStarted
 from ronda.drive import Tool
 from ronda.server.features.contract import Ask, Brought, Feature, Services
 from ronda.server.features.mcp.named_servers import NamedServers
-from ronda.server.resources.hosted_tools import ServerNames
+from ronda.server.services.hosted_tools import ServerNames
 from ronda.tools.mcp.config import McpServer, through_proxy
 from ronda.tools.mcp.servers import ServersPerLoop, check_package
 from ronda.wire.capabilities import Need

@@ -24,7 +24,7 @@ from ronda.core.taint import EGRESS, UNTRUSTED
 from ronda.drive import Tool
 from ronda.drive.offload import load
 from ronda.errors import BadConfig, BadRequest
-from ronda.server.resources.toolbox import Brought
+from ronda.server.services.toolbox import Brought
 from ronda.wire.capabilities import Need
 from ronda.wire.mcp_servers import ERRORS, NamedServer
 

@@ -1,0 +1,176 @@
+"""Answers that outlive their requests, at the doors whose dialects have no API for that: the door's own object, under its own id.
+
+GET PATH/{id}            how it stands; the answer, when there is one       ?stream=true follows it
+POST PATH/{id}/cancel    DELETE PATH/{id}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import msgspec
+from msgspec import Raw, Struct
+from starlette.types import ASGIApp
+
+from ronda.core.events import Event, RunStarted
+from ronda.core.run import Run, rebuild
+from ronda.errors import BadRequest, NotFound
+from ronda.server.answering.follow import EventStream
+from ronda.server.answering.frames import LARGER_PIECES, STARTING_AFTER, NumberedFrames, frames_seen
+from ronda.server.answering.handoff_runs import HandoffFollower, read_handoff_runs
+from ronda.server.answering.relay import RelayWriter
+from ronda.server.http.incoming import Header, Incoming, Json
+from ronda.server.http.query import Query
+from ronda.server.services.siblings import siblings_of
+from ronda.wire.background import progress, status_of_all
+from ronda.wire.failures import Failure, error_in_stream, failure_of_run, why_unended
+from ronda.wire.json import encode
+
+if TYPE_CHECKING:
+    from ronda.server.answering.answer import MakeWriter, Writer
+    from ronda.server.app import Server
+
+
+@runtime_checkable
+class FramedWriter(Protocol):
+    def frame(self) -> dict[str, Any]: ...
+
+
+class AnswerDoor(Struct, frozen=True):
+    """`prefix`: of its ids. `key`: under which runs that came in by this door keep something of their own; `without` those of
+    another, that also have it, keep something more."""
+
+    path: str
+    prefix: str
+    object: str
+    key: str
+    make_writer: MakeWriter
+    without: str = ""
+
+    def id_of(self, run: str) -> str:
+        return self.prefix + run.removeprefix("run_")
+
+    def location(self, run: str) -> Header:
+        return b"location", f"{self.path}/{self.id_of(run)}".encode()
+
+    def later(self, writer: Writer, runs: Sequence[Run], position: int | None) -> bytes:
+        return unfinished_body(writer, runs, position)
+
+    async def retrieve(self, server: Server, incoming: Incoming) -> ASGIApp:
+        found = await self._found(server, incoming)
+        if Query(incoming).truth("stream"):
+            return await follow_answer(server, incoming, self.make_writer, found)
+        if STARTING_AFTER in incoming.query:
+            raise BadRequest(f"'{STARTING_AFTER}' goes with stream=true", param=STARTING_AFTER)
+        return await show_answer(server, self.make_writer, found)
+
+    async def cancel(self, server: Server, incoming: Incoming) -> ASGIApp:
+        for events in await self._found(server, incoming):
+            run = rebuild(events)
+            if run.ended is None:
+                await server.runs.end(run.id, incoming.owner)
+        found = await self._found(server, incoming)
+        if any(rebuild(events).ended is None for events in found):
+            raise BadRequest(f"'{self._id(incoming)}' is driven by another process; it cannot be cancelled here")
+        return await show_answer(server, self.make_writer, found)
+
+    async def delete(self, server: Server, incoming: Incoming) -> ASGIApp:
+        for events in await self._found(server, incoming):
+            id = rebuild(events).id
+            await server.runs.end(id, incoming.owner)
+            server.runs.logs.forget(id)
+            await server.runs.journal.forget(id)
+        return Json(encode({"id": self._id(incoming), "object": f"{self.object}.deleted", "deleted": True}))
+
+    def _id(self, incoming: Incoming) -> str:
+        return self.prefix + incoming.places["id"]
+
+    async def _found(self, server: Server, incoming: Incoming) -> list[list[Event]]:
+        """The runs of an answer, one per choice; nobody's but their owner's."""
+        id = self._id(incoming)
+        name = "run_" + incoming.places["id"]
+        first = await server.runs.read(name, incoming.owner)
+        if not first or not self.has(start := _start_of(first)):
+            raise NotFound(f"there is no {self.object} '{id[:100]}', or it is not kept any more", param="id")
+        others = [other for other in siblings_of(start) if other != name]
+        return [first, *[await server.runs.read(other, incoming.owner) for other in others]]
+
+    def has(self, start: RunStarted) -> bool:
+        """Whether a run came in by this door."""
+        return self.key in start.about and not (self.without and self.without in start.about)
+
+
+def _start_of(events: list[Event]) -> RunStarted:
+    start = events[0]
+    assert type(start) is RunStarted
+    return start
+
+
+async def follow_answer(
+    server: Server, incoming: Incoming, make_writer: MakeWriter, found: Sequence[list[Event]]
+) -> ASGIApp:
+    """The stream of an answer, behind what its client has seen of it."""
+    seen = frames_seen(incoming, len(found)) or [0] * len(found)
+    followed = [await server.runs.follow(events, None) for events in found]
+    runs, followers = [run for run, _ in followed], [follower for _, follower in followed]
+    is_whole = all(follower.is_whole for follower in followers)
+    if not is_whole:
+        seen = [0] * len(found)
+    writer = make_writer(runs)
+    reads: list[HandoffFollower | None] = [None] * len(runs)
+    if isinstance(writer, RelayWriter):
+        legs = zip(runs, followers, strict=True)
+        reads = [HandoffFollower(server.runs, *one, writer, sibling) for sibling, one in enumerate(legs)]
+
+    def why(sibling: int) -> Failure | None:
+        legs = reads[sibling]
+        run = runs[sibling] if legs is None else legs.run
+        live = server.runs.live.get(run.id)
+        return why_unended(run, None if live is None else live.error)
+
+    numbered = NumberedFrames(writer, seen, with_ids=runs[0].start.outlives, is_whole=is_whole)
+    headers = () if is_whole else (LARGER_PIECES,)
+    both = [follower if legs is None else legs for legs, follower in zip(reads, followers, strict=True)]
+    return EventStream(both, numbered, headers, is_open=True, why_unended=why)
+
+
+async def show_answer(server: Server, make_writer: MakeWriter, found: Sequence[list[Event]]) -> Json:
+    """The door's own object: the answer, or how far it has come."""
+    owner = _start_of(found[0]).owner
+    choices = [await read_handoff_runs(server.runs, events, owner) for events in found]
+    runs = [rebuild(legs[-1]) for legs in choices]
+    writer = make_writer([rebuild(legs[0]) for legs in choices])
+    position = None
+    if any(run.ended is None for run in runs):
+        position = await server.background.position(runs[0].id, runs[0].start.owner)
+    failure = next((failure for run in runs if run.ended is not None and (failure := failure_of_run(run))), None)
+    if failure is None and all(run.ended is not None or run.is_waiting for run in runs):
+        for sibling, legs in enumerate(choices):
+            writer.fold(sibling, legs[0][1:])
+            for leg in legs[1:]:
+                assert isinstance(writer, RelayWriter)
+                writer.go_on(sibling, rebuild(leg))
+                writer.fold(sibling, leg[1:])
+        return Json(_with(writer.body(), standing(runs, position)))
+    return Json(unfinished_body(writer, runs, position, failure))
+
+
+def unfinished_body(writer: Writer, runs: Sequence[Run], position: int | None, failure: Failure | None = None) -> bytes:
+    assert isinstance(writer, FramedWriter)
+    error = {} if failure is None else {"error": error_in_stream(failure)}
+    return encode({**writer.frame(), **standing(runs, position), **error})
+
+
+def standing(runs: Sequence[Run], position: int | None) -> dict[str, Any]:
+    return {
+        "status": status_of_all(runs),
+        "progress": progress(runs, position),
+        "session_id": runs[0].start.session,
+    }
+
+
+def _with(body: bytes, more: dict[str, Any]) -> bytes:
+    """A JSON object with more members."""
+    members: dict[str, Raw] = msgspec.json.decode(body, type=dict[str, Raw])
+    return encode({**members, **more})

@@ -1,1 +1,0 @@
-"""Runs without a client: in the background, after a crash, while they wait for people, and in other processes."""

@@ -1,0 +1,78 @@
+"""What runs ask people, over HTTP: which questions are open, and an answer to one. As mistral.rs has it, and a list.
+
+A question is its owner's: to anybody else it does not exist. It takes one answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.types import ASGIApp
+
+from ronda.core.run import rebuild
+from ronda.errors import AlreadyAnswered, BadRequest, NotFound
+from ronda.journal import OpenQuestion, RunQuestions
+from ronda.server.http.incoming import Incoming, Json
+from ronda.server.services.answers import Conflict, answer_question, find_question
+from ronda.server.services.runs import open_questions
+from ronda.wire.approvals import approval_of, read_decision, write_approval
+from ronda.wire.fields import read_fields
+from ronda.wire.json import encode
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+_MOST_RUNS: Final = 1000  # that are looked at for a list
+
+
+async def list_approvals(server: Server, incoming: Incoming) -> ASGIApp:
+    """What waits for a decision, the newest first: as runs here stand now, and as the journal has noted it of all others."""
+    found: list[dict[str, Any]] = []
+    for asking in await server.runs.journal.open_questions(incoming.owner, _MOST_RUNS):
+        if (live := server.runs.live.get(asking.run)) is not None:
+            questions = open_questions(live.run)
+        elif asking.questions is not None:
+            questions = asking.questions
+        else:
+            events = await server.runs.read(asking.run, incoming.owner)
+            questions = open_questions(rebuild(events)) if events else ()
+        found += _shown(asking, questions)
+    return Json(encode({"object": "list", "data": found, "has_more": False}))
+
+
+def _shown(asking: RunQuestions, questions: Sequence[OpenQuestion]) -> list[dict[str, Any]]:
+    now = time.time()
+    shown = []
+    for one in questions:
+        question = one.question
+        if not question.expires_at or question.expires_at > now:
+            approval = approval_of(question, one.tool, asking.session, one.round)
+            shown.append({**write_approval(approval), "run_id": asking.run, "created_at": question.at})
+    return shown
+
+
+async def decide(server: Server, incoming: Incoming) -> ASGIApp:
+    """Answer a question. One that is unknown, somebody else's, answered or too old is not there."""
+    id = incoming.places["id"]
+    run = await find_question(server, id, incoming.owner)
+    if run is None:
+        return _not_there(f"there is no approval '{id[:100]}' that waits")
+    if server.peers is not None and run not in server.runs.live:
+        elsewhere = await server.peers.answer(incoming, run, server.config.max_body)
+        if elsewhere is not None:
+            return elsewhere
+    decision = await incoming.read(server.config.max_body, lambda body: read_decision(read_fields(body), id))
+    answer = decision.answer(incoming.owner)
+    if answer is None:
+        raise BadRequest("'decision' is missing: approve or deny", param="decision")
+    try:
+        await answer_question(server, run, incoming.owner, answer)
+    except (AlreadyAnswered, NotFound, Conflict) as error:
+        return _not_there(str(error))
+    return Json(encode({"status": "resolved"}))
+
+
+def _not_there(message: str) -> Json:
+    return Json(encode({"status": "not_found", "message": message}), 404)

@@ -1,0 +1,95 @@
+"""POST /v1/runs: runs in our own words. They are queued as any that nobody waits for, and whoever asked is told their names.
+
+Of several variants each is a run by itself: one that fails leaves the others alone.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import cycle, islice
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+from starlette.types import ASGIApp
+
+from ronda.core.events import Event, RunFinished, RunStarted
+from ronda.core.parts import SystemTurn, Turn
+from ronda.core.run import Run, rebuild
+from ronda.core.transcript import join_turns
+from ronda.errors import BadRequest, NotFound
+from ronda.server.answering.groups import group_of, new_names, open_group
+from ronda.server.answering.opening import Job
+from ronda.server.answering.page_runs import PageRuns
+from ronda.server.http.incoming import Incoming, Json
+from ronda.server.services.run_states import QueuePlaces, state_of
+from ronda.wire.door_request import DoorRequest
+from ronda.wire.json import encode
+from ronda.wire.run_request import RunRequest, read_run_request
+from ronda.wire.runs import write_summary
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+
+async def start_runs(server: Server, incoming: Incoming) -> ASGIApp:
+    request = await incoming.read(server.config.max_body, read_run_request)
+    names = new_names(request.variants)
+    jobs = await _jobs(server, incoming, request, names)
+    lives = await open_group(server, incoming.owner, jobs, names)
+    starts = [live.run.start for live in lives]
+    await server.background.add(lives)
+    body = {"object": "run_group", "id": group_of(starts[0]), "data": [_summary(start) for start in starts]}
+    return Json(encode(body), 202)
+
+
+async def _jobs(server: Server, incoming: Incoming, run_request: RunRequest, names: list[str]) -> list[Job]:
+    owner = incoming.owner
+    pages: PageRuns | None = server.features.provided(PageRuns)
+    turns, files, parent = run_request.turns, run_request.files, None
+    if run_request.parent is not None:
+        before = await _ended_run(server, run_request.parent, owner)
+        parent = (run_request.parent, len(before))
+        turns = _join_turns(before, turns)
+        if files is None:
+            files = None if pages is None else await pages.files_of(before)
+    request = DoorRequest(model="", turns=turns, parent=parent, background=True, lingers=math.inf)
+    if files is None:
+        named = [(name, await server.models.find(name, owner)) for name in run_request.models or ("default",)]
+        return [
+            Job(replace(request, model=name), target) for name, target in islice(cycle(named), run_request.variants)
+        ]
+    if pages is None:
+        raise BadRequest("this server builds no pages: ask without 'files'", param="files")
+    targets = [await server.models.find(name, owner) for name in run_request.models]
+    return await pages.jobs(incoming, request, files, names, targets)
+
+
+async def _ended_run(server: Server, run: str, owner: str) -> list[Event]:
+    events = await server.runs.read(run, owner)
+    if not events:
+        raise NotFound(
+            f"the run '{run[:100]}' does not exist, or is not kept any more", param="parent", code="run_not_found"
+        )
+    if type(events[-1]) is not RunFinished:
+        raise BadRequest(
+            f"the run '{run}' is not over yet; go on with it when it is", param="parent", code="run_is_not_over"
+        )
+    return events
+
+
+def _join_turns(before: list[Event], new: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """Instructions of the new request go before those of the run."""
+    run = rebuild(before)
+    first = tuple([turn for turn in new if type(turn) is SystemTurn])
+    rest = tuple([turn for turn in new if type(turn) is not SystemTurn])
+    return (*first, *join_turns(run.turns, rest, run.results))
+
+
+def _summary(start: RunStarted) -> dict[str, object]:
+    return write_summary(start.run, "queued", start.agent, start.session, start.at, None)
+
+
+def summary_of(run: Run, queued: QueuePlaces) -> dict[str, object]:
+    start, end = run.start, run.ended
+    ended = None if end is None else end.at
+    return write_summary(start.run, state_of(run, queued), start.agent, start.session, start.at, ended)

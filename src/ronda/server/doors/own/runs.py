@@ -1,0 +1,327 @@
+"""Runs over HTTP, in our own words: which there are, what became of one, what happens in it, and a say in it.
+
+A run is its owner's: to anybody else it does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, Literal, cast
+
+from msgspec.structs import replace
+from starlette.types import ASGIApp
+
+from ronda.core.events import (
+    PREVIEWS,
+    Answered,
+    Asked,
+    CallDelta,
+    Checked,
+    Event,
+    ModelFinished,
+    ModelInterrupted,
+    ModelStarted,
+    RunFinished,
+    RunStarted,
+    Steered,
+)
+from ronda.core.parts import AssistantTurn, user
+from ronda.core.run import Run, rebuild
+from ronda.drive.offload import load
+from ronda.errors import BadRequest, NotFound
+from ronda.host.log import ALL_PREVIEWS, FellBehind, Follower, OnNews, Position, read_position, write_position
+from ronda.host.run import LiveRun
+from ronda.journal import RunQuery, RunState
+from ronda.server.answering.follow import EventStream
+from ronda.server.answering.groups import group_of, runs_of_group
+from ronda.server.answering.page_runs import PageRuns
+from ronda.server.doors.own.run_start import summary_of
+from ronda.server.http.incoming import Incoming, Json, NoContent, Whole
+from ronda.server.http.query import Query
+from ronda.server.services.answers import Conflict, answer_question
+from ronda.server.services.run_states import (
+    SHOWN_STATES,
+    QueuePlaces,
+    asking_elsewhere,
+    asking_here,
+    queued_among,
+    queued_runs,
+    shown_state,
+    state_of,
+)
+from ronda.wire import updates
+from ronda.wire.events import write_frame, write_preview
+from ronda.wire.failures import BROKE_DOWN, RUN_IS_WAITING, Failure
+from ronda.wire.fields import field, read_fields
+from ronda.wire.json import encode
+from ronda.wire.runs import write_run, write_summary
+from ronda.wire.showing import Showing
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+PAGE: Final = 20
+LONGEST_PAGE: Final = 100
+_PREVIEW_SOURCES: Final = frozenset({CallDelta, ModelStarted, ModelFinished, Checked, Asked, Answered})
+
+
+async def list_runs(server: Server, incoming: Incoming) -> ASGIApp:
+    query = Query(incoming)
+    if (group := query.text("group")) is not None:
+        found = await runs_of_group(server, group, incoming.owner)
+        runs = [rebuild(events) for events in found]
+        queued = await queued_among(server.catalog.queue, server.runs, incoming.owner, *runs)
+        data = [summary_of(run, queued) for run in runs]
+        return Json(encode({"object": "list", "data": data, "has_more": False, "next": None}))
+    state = query.word("state", "", ("", *SHOWN_STATES))
+    queued = (
+        await queued_runs(server.catalog.queue, server.runs, incoming.owner)
+        if state in ("", "queued", "running", "waiting")
+        else {}
+    )
+    asking = asking_here(server.runs, incoming.owner) if state in ("", "waiting", "running") else []
+    wanted = RunQuery(
+        incoming.owner,
+        state=cast("RunState", "running" if state == "queued" else state) if state else None,
+        among=tuple(queued) if state == "queued" else None,
+        without=(*queued, *asking) if state == "running" else (),
+        session=query.text("session"),
+        agent=query.text("agent"),
+        before=query.whole("before", None, 0, None),
+        limit=query.whole("limit", PAGE, 1, LONGEST_PAGE) or PAGE,
+    )
+    page = await server.runs.journal.list_runs(wanted)
+    listed = page.runs
+    if state == "waiting" and wanted.before is None:
+        # The journal has runs that wait within a tool as under way.
+        running = await server.runs.journal.list_runs(replace(wanted, state="running", limit=LONGEST_PAGE))
+        asking += await asking_elsewhere(server.runs, running.runs, incoming.owner, queued)
+        more = [one for one in running.runs if one.run in asking]
+        listed = sorted([*more, *listed], key=lambda one: one.started, reverse=True)
+    elif state in ("", "running"):
+        asking += await asking_elsewhere(server.runs, listed, incoming.owner, queued)
+        listed = [one for one in listed if state == "" or one.run not in asking]
+    data = [
+        write_summary(
+            one.run,
+            "waiting" if one.run in asking else shown_state(one.run, one.state, queued),
+            one.agent,
+            one.session,
+            one.started,
+            one.ended,
+        )
+        for one in listed
+    ]
+    after = None if page.before is None else str(page.before)
+    return Json(encode({"object": "list", "data": data, "has_more": after is not None, "next": after}))
+
+
+async def get_run(server: Server, incoming: Incoming) -> ASGIApp:
+    events = await _find_events(server, incoming)
+    run = rebuild(events)
+    return await _run_object(
+        server, run, len(events), events, await queued_among(server.catalog.queue, server.runs, incoming.owner, run)
+    )
+
+
+async def follow_run(server: Server, incoming: Incoming) -> ASGIApp:
+    """What happened in a run after a position, and what will. A client that comes back says the last one it has seen; where
+    nothing comes after that, 204 tells an EventSource not to come again."""
+    events = await _find_events(server, incoming)
+    after, param = _after(incoming)
+    if after is not None and type(events[-1]) is RunFinished and after[0] == len(events) - 1:
+        return NoContent()
+    start = events[0]
+    assert type(start) is RunStarted
+    # A preview goes on from the pieces before it: whoever comes back within a turn has them read again.
+    is_watched = any(tool.preview for tool in start.plan.tools)
+    run, follower = await server.runs.follow(events, after, param)
+    since = _turn_of(events, after) if is_watched and after is not None else after
+    if since is not None and since != after:
+        follower.close()
+        follower = follower.at(since)
+    live = server.runs.live.get(incoming.places["id"])
+
+    def why_unended(sibling: int) -> Failure | None:
+        return BROKE_DOWN if live is not None and live.error is not None else None
+
+    frames = Frames(after, "output" in start.plan.guards, Showing(run) if is_watched else None, since)
+    return EventStream([Reader(follower)], frames, is_open=True, why_unended=why_unended)
+
+
+async def get_cassette(server: Server, incoming: Incoming) -> ASGIApp:
+    """A run as a file that can be played again."""
+    await load("ronda.agent.export")
+    from ronda.agent.export import export_run  # few ask for one
+
+    events = await _find_events(server, incoming)
+    previews = await server.runs.journal.previews(incoming.places["id"])
+    cassette = await export_run(events, previews)
+    return Whole(cassette, headers=[(b"content-type", b"application/jsonl")])
+
+
+async def cancel_run(server: Server, incoming: Incoming) -> ASGIApp:
+    """End a run that is under way, and say how it stands when it has."""
+    if not await server.runs.end(incoming.places["id"], incoming.owner):
+        await _under_way(server, incoming)  # which says why not
+    return await get_run(server, incoming)
+
+
+async def steer_run(server: Server, incoming: Incoming) -> ASGIApp:
+    """Say something to a run under way: the model hears it with its next call."""
+    live = await _under_way(server, incoming)
+    text = await incoming.read(server.config.max_body, _read_steering)
+    await live.tell([live.submit(Steered(user(text)))])
+    return await _run_object(server, live.run, live.facts, live.log.facts if live.log is not None else (), {})
+
+
+async def answer_run(server: Server, incoming: Incoming) -> ASGIApp:
+    """Decide what a run waits for."""
+    events = await _find_events(server, incoming)
+    answer = replace(await incoming.read(server.config.max_body, _read_answer), by=incoming.owner)
+    id = incoming.places["id"]
+    start = events[0]
+    if type(start) is RunStarted and start.call and start.parent is not None:
+        raise Conflict(f"the run '{id}' is a call of the run '{start.parent[0]}': answer there", code="run_is_a_call")
+    live = await answer_question(server, id, incoming.owner, answer)
+    return await _run_object(server, live.run, live.facts, live.log.facts if live.log is not None else (), {})
+
+
+def _read_steering(body: bytes) -> str:
+    text: str = field(read_fields(body), "text", str, "")
+    if not text:
+        raise BadRequest("'text' is missing: what the model is to hear", param="text")
+    return text
+
+
+def _read_answer(body: bytes) -> Answered:
+    fields = read_fields(body)
+    id: str = field(fields, "id", str, "")
+    decision: Literal["approve", "deny"] | None = field(fields, "decision", Literal["approve", "deny"], None)
+    if not id or decision is None:
+        missing = "decision" if id else "id"
+        raise BadRequest(f"'{missing}' is missing", param=missing)
+    arguments = fields.get("arguments")
+    return Answered(
+        id,
+        decision,
+        arguments=None if arguments is None else bytes(arguments).decode(),
+        message=field(fields, "message", str, None),
+        remember=field(fields, "remember", bool, False),
+    )
+
+
+async def _under_way(server: Server, incoming: Incoming) -> LiveRun:
+    id = incoming.places["id"]
+    events = await _find_events(server, incoming)
+    if (live := server.runs.live.get(id)) is not None:
+        return live
+    if type(events[-1]) is RunFinished:
+        raise Conflict(f"the run '{id}' is over already", code="run_is_over")
+    if rebuild(events).is_waiting:
+        raise Conflict(f"the run '{id}' waits for an answer: POST /v1/runs/{id}/answer", code=RUN_IS_WAITING)
+    raise Conflict(f"the run '{id}' is driven by another process", code="run_is_elsewhere")
+
+
+class Reader:
+    """A follower that does without previews that are not kept any more: the facts behind them say all they said."""
+
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
+
+    @property
+    def is_over(self) -> bool:
+        return self._follower.is_over
+
+    def pull(self) -> list[Event]:
+        try:
+            return self._follower.pull()
+        except FellBehind:
+            fact, _ = self._follower.position
+            self._follower.close()
+            self._follower = self._follower.at((fact, ALL_PREVIEWS))
+            return self._follower.pull()
+
+    def on_news(self, call: OnNews) -> None:
+        self._follower.on_news(call)
+
+    def close(self) -> None:
+        self._follower.close()
+
+
+class Frames:
+    """Events → server-sent events, numbered by their positions. Of a run that is `guarded` they do not say what the model said:
+    a guardrail may still refuse it. What it allows comes as deltas, and with the run's result.
+
+    With a `showing`, events that add to arguments worth watching are followed by what they add; what was seen of the turn
+    that `after` is in is then read again, from `since` on, and not written."""
+
+    def __init__(
+        self,
+        after: Position | None,
+        guarded: bool = False,
+        showing: Showing | None = None,
+        since: Position | None = None,
+    ) -> None:
+        self._seen = (-1, 0) if after is None else after
+        self._fact, self._preview = self._seen if since is None else since
+        self._guarded = guarded
+        self._showing = showing
+
+    def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
+        return b"".join([self._frame(event) for event in batch])
+
+    def _frame(self, event: Event | Failure) -> bytes:
+        if isinstance(event, Failure):  # without an id: who comes back goes on from the last event that it was sent
+            return b"event: error\ndata: %b\n\n" % encode({"type": "error", "message": event.message})
+        if type(event) in PREVIEWS:
+            self._preview += 1
+        else:
+            self._fact, self._preview = self._fact + 1, 0
+            if self._guarded and isinstance(event, ModelFinished | ModelInterrupted):
+                event = replace(event, turn=AssistantTurn((), event.turn.stop))
+        update = self._showing.take(event) if self._showing is not None and type(event) in _PREVIEW_SOURCES else None
+        here = (self._fact, self._preview)
+        if here <= self._seen:
+            return b""
+        position = write_position(here)
+        frame = write_frame(position, event)
+        if isinstance(update, updates.CallsGrew | updates.TurnClosed):
+            frame += b"".join([write_preview(position, patches) for patches in update.previews])
+        return frame
+
+
+async def _run_object(server: Server, run: Run, facts: int, events: Iterable[Event], queued: QueuePlaces) -> Json:
+    state = state_of(run, queued)
+    members = {**write_run(run, state, facts, events), "group": group_of(run.start)}
+    pages: PageRuns | None = server.features.provided(PageRuns)
+    if pages is not None and (files := await pages.files_of(list(events) or [run.start])) is not None:
+        members["files"] = files
+    if state == "queued":
+        members["queue_position"] = queued[run.id]
+    return Json(encode(members))
+
+
+def _turn_of(events: Sequence[Event], after: Position) -> Position:
+    """Where the turn begins that a position is in. Facts may lie in between: what people said meanwhile."""
+    numbers = range(min(after[0], len(events) - 1), 0, -1)
+    return next((number for number in numbers if type(events[number]) is ModelStarted), after[0]), 0
+
+
+def _after(incoming: Incoming) -> tuple[Position | None, str]:
+    """The last position that the client has seen, and where it says so. A browser that comes back asks for the same address, and
+    says in a header what it has seen since."""
+    name, text = "Last-Event-ID", incoming.header(b"last-event-id")
+    if text is None:
+        name, text = "after", Query(incoming).text("after")
+    return None if text is None else read_position(text, name), name
+
+
+async def _find_events(server: Server, incoming: Incoming) -> list[Event]:
+    id = incoming.places["id"]
+    events = await server.runs.read(id, incoming.owner)
+    if not events:
+        raise NotFound(
+            f"the run '{id[:100]}' does not exist, or is not kept any more", param="id", code="run_not_found"
+        )
+    return events

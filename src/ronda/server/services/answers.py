@@ -1,0 +1,107 @@
+"""What people decide → the runs that asked: recorded and kept before anybody is told so; all of it, or nothing.
+
+    find the runs ──► hold those that nobody drives ──► check every answer ──► tell all of them ──► kept ──► 200
+                                  └─ what goes wrong up to here lets them go again ─┘
+
+A run that is driven here takes an answer at once. One that nobody drives goes on here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from ronda.core.events import Answered, RunFinished
+from ronda.core.run import rebuild
+from ronda.errors import AlreadyAnswered, BadRequest, NotFound
+from ronda.host.run import LiveRun
+from ronda.journal import JournalConflict
+from ronda.server.services.reopening import reopen_waiting
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+_TRIES: Final = 25  # while others take a run up, or leave it
+_PAUSE: Final = 0.02  # seconds between two tries
+
+AnswersByRun: TypeAlias = Mapping[str, Sequence[Answered]]
+
+
+class Conflict(BadRequest):
+    """What is asked of a run does not go with how it stands."""
+
+    status_hint = 409
+
+
+async def answer_question(server: Server, run: str, owner: str, answer: Answered) -> LiveRun:
+    """Tell a run what was decided."""
+    return (await answer_questions(server, owner, {run: [answer]}))[run]
+
+
+async def answer_questions(
+    server: Server, owner: str, answers: AnswersByRun, *, waits: bool = False
+) -> dict[str, LiveRun]:
+    """Tell runs what was decided. `waits`: somebody stays with those that go on here when they ask again."""
+    for _ in range(_TRIES):
+        try:
+            return await _tell_all(server, owner, answers, waits)
+        except JournalConflict:  # somebody takes one up, or is about to leave it
+            await asyncio.sleep(_PAUSE)
+    names = ", ".join([f"'{run}'" for run in answers if run not in server.runs.live])
+    raise Conflict(f"the run {names} is driven by another process", code="run_is_elsewhere")
+
+
+async def _tell_all(server: Server, owner: str, answers: AnswersByRun, waits: bool) -> dict[str, LiveRun]:
+    opened: dict[str, LiveRun] = {}
+    try:
+        for run in answers:
+            if not _is_driven(server, run, owner):
+                await _check_waiting(server, run, owner)
+                opened[run] = await reopen_waiting(server, run, waits=waits)
+        lives = {run: opened.get(run) or server.runs.live.get(run) for run in answers}
+        for run, live in lives.items():
+            _check(run, live, answers[run])
+    except BaseException:
+        for run, live in opened.items():
+            live.leave()
+            server.runs.sessions.over_soon(run)
+        raise
+    # Nothing waits before all of them have it, so that one commit has it.
+    told = {run: live for run, live in lives.items() if live is not None}
+    receipts = {run: [live.submit(answer) for answer in answers[run]] for run, live in told.items()}
+    for live in opened.values():
+        live.start(server.recovery.over)
+    await asyncio.gather(*[live.tell(receipts[run]) for run, live in told.items()])
+    return told
+
+
+def _is_driven(server: Server, run: str, owner: str) -> bool:
+    live = server.runs.live.get(run)
+    return live is not None and live.run.start.owner == owner
+
+
+async def _check_waiting(server: Server, run: str, owner: str) -> None:
+    """Looking at a run needs no hold: one is taken only where somebody may have an answer for it."""
+    events = await server.runs.read(run, owner)
+    if not events:
+        raise NotFound(f"the run '{run[:100]}' does not exist, or is not kept any more", param="id")
+    if type(events[-1]) is RunFinished:
+        raise Conflict(f"the run '{run}' is over already", code="run_is_over")
+    if not rebuild(events).is_waiting:
+        raise JournalConflict(f"run {run!r} is driven, or about to be")
+
+
+def _check(run: str, live: LiveRun | None, answers: Sequence[Answered]) -> None:
+    if live is None or live.inbox is None:
+        raise JournalConflict(f"run {run!r} was left just now")
+    ids = [answer.id for answer in answers]
+    if len(set(ids)) < len(ids):
+        raise AlreadyAnswered(f"a question of run '{run}' is answered twice")
+    for answer in answers:
+        live.inbox.check(answer)
+
+
+async def find_question(server: Server, id: str, owner: str) -> str | None:
+    """The run that asks, or has asked."""
+    return (await server.runs.journal.runs_of_calls(owner, [id])).get(id)

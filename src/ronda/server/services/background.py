@@ -1,0 +1,214 @@
+"""Runs that nobody waits for: queued when they come, and driven by whichever process has room.
+
+a request ──► journaled, queued ──► 202 ……… claimed ──► driven as any run ──► taken off the queue
+                                     a process that ends gives its runs back; one that dies loses them when its leases
+                                     run out, and the next who claims them goes on from the journal
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from ronda.core.events import RunStarted
+from ronda.errors import BadRequest, RondaError
+from ronda.host.run import LiveRun
+from ronda.journal import DrivenHere, JournalConflict
+from ronda.server.services.reopening import take_up
+from ronda.server.services.runs import new_id
+from ronda.store.queue import ClaimedRun, QueuedRun, QueueFull, QueueLimits
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+log = logging.getLogger("ronda.server")
+
+LEASE_SECONDS: Final = 3.0  # after which the runs of a process that died are another's
+LOOKS_EVERY: Final = 1.0  # seconds: at what others have queued, and at what is to end
+
+
+class TooManyQueued(BadRequest):
+    status_hint = 429
+
+
+class Background:
+    """This server's part in the queue: what it adds, and what it drives."""
+
+    def __init__(self, server: Server) -> None:
+        config = server.config
+        self._server = server
+        self._queue = server.catalog.queue
+        self._limits = QueueLimits(config.background_runs, config.background_per_owner, config.background_per_session)
+        self._worker = new_id("worker")
+        self._claimed: set[str] = set()  # runs that are this worker's, driven or not …
+        self._may_have_more = False  # … as far as it was told
+        self._driven: dict[str, LiveRun] = {}
+        self._taking: dict[str, asyncio.Task[None]] = {}  # runs that are claimed, and not driven yet
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    # ---- adding ------------------------------------------------------------------------------------------------------
+
+    async def add(self, lives: Sequence[LiveRun]) -> None:
+        """Leave runs that were opened to whoever claims them: they are kept before they are queued. All of them, or none."""
+        try:
+            for live in lives:
+                await live.keep()
+                live.leave()
+                await self._enqueue(live.run.start)
+        except BaseException as error:
+            await self._take_back(lives, is_awaited=isinstance(error, QueueFull))
+            if isinstance(error, QueueFull):
+                raise TooManyQueued(str(error), param="background", code="queue_is_full") from error
+            raise
+        self.start()
+        if (replicas := self._server.replicas) is not None:  # who is not told looks by itself, a little later
+            self._server.supervisor.do("a notice of a background run", replicas.queue_grew())
+
+    async def _enqueue(self, start: RunStarted) -> None:
+        await self._server.runs.journal.barrier(start.run)
+        queued = QueuedRun(start.run, start.owner, start.session, start.at)
+        config = self._server.config
+        await self._queue.enqueue(queued, config.background_queue, config.background_queue_per_owner)
+
+    async def _take_back(self, lives: Sequence[LiveRun], *, is_awaited: bool) -> None:
+        """Have runs end, queued or not: whoever asked for them is told that there are none. That may take until a store is there
+        again, for which nobody waits who need not."""
+        server, ends = self._server, []
+        for live in lives:
+            live.leave()
+            end = partial(server.runs.end, live.run.id, live.run.start.owner)
+            ends.append(server.supervisor.do(f"the end of run {live.run.id}", server.recovery.settle(live.run.id, end)))
+        if is_awaited:
+            await asyncio.wait(ends)
+
+    async def position(self, run: str, owner: str) -> int | None:
+        """How many runs wait before it; None for one that does not wait."""
+        entries = await self._queue.list(self._server.clock(), owner)
+        return next((entry.position for entry in entries if entry.run == run), None)
+
+    # ---- driving -----------------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """There may be something to claim."""
+        self._news.set()
+
+    def start(self) -> None:
+        """Look at the queue, from now on."""
+        self._news.set()
+        if self._task is None:
+            self._task = self._server.supervisor.keep("the queue of background runs", self._work)
+
+    async def close(self) -> None:
+        """When its runs were let go: others may have them at once."""
+        tasks = [*self._taking.values()] if self._task is None else [self._task, *self._taking.values()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._task = None
+        if self._claimed or self._may_have_more:
+            self._claimed.clear()
+            self._driven = {}
+            await self._queue.renew(self._worker, 0.0)
+
+    async def _work(self) -> None:
+        while not self._server.runs.stopping:
+            self._news.clear()
+            try:
+                if self._claimed or self._may_have_more:
+                    await self._renew()
+                await self._claim_all()
+            except RondaError as error:
+                self._may_have_more = True  # a claim that failed may have been written
+                log.error("the queue of background runs cannot be looked at: %s", error)
+                await self._server.supervisor.sleep(LOOKS_EVERY)
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOKS_EVERY):
+                    await self._news.wait()
+
+    async def _renew(self) -> None:
+        renewed = await self._queue.renew(self._worker, self._server.clock() + LEASE_SECONDS)
+        self._may_have_more = False
+        for claimed in renewed:
+            live = self._driven.get(claimed.run)
+            if claimed.run not in self._claimed:
+                self._take_soon(claimed)
+            elif claimed.is_cancelled and live is not None:
+                live.cancel_was_asked = True
+                live.cancel()
+
+    async def _claim_all(self) -> None:
+        began = self._server.clock()
+        while not self._server.runs.stopping:
+            now = self._server.clock()
+            if (
+                now >= began + LOOKS_EVERY
+            ):  # there may be more, and the leases of what is driven are to be renewed first
+                self._news.set()
+                return
+            claimed = await self._queue.claim(self._worker, self._limits, now, now + LEASE_SECONDS)
+            if claimed is None:
+                return
+            # Read beside the next claim: with a database each takes a few milliseconds, in which others have their turn.
+            self._take_soon(claimed)
+
+    def _take_soon(self, claimed: ClaimedRun, problem: BaseException | None = None) -> None:
+        """Drive a run, and try that for as long as it takes: it is ours while we live, so nobody else would. `problem`: why it
+        was not driven to its end just now."""
+        run, server = claimed.run, self._server
+        self._claimed.add(run)
+        if run in self._taking or run in self._driven:  # claimed again, since its lease ran out meanwhile
+            return
+        work = server.recovery.settle(run, partial(self._take_or_drop, claimed), problem)
+        task = self._taking[run] = server.supervisor.do(f"the background run {run}", work)
+        task.add_done_callback(lambda _: self._taking.pop(run, None))
+
+    async def _take_or_drop(self, claimed: ClaimedRun) -> None:
+        if not await self._take(claimed):
+            await self._take_off(claimed.run)
+
+    async def _take(self, claimed: ClaimedRun) -> bool:
+        """Drive a run; False if there is nothing to drive, or it is driven already."""
+        run, runs = claimed.run, self._server.runs
+        try:
+            if claimed.is_cancelled:
+                await runs.end_left(run)
+                return False
+            live = await take_up(self._server, run, partial(self._over, claimed), was_driven=claimed.claims > 1)
+        except DrivenHere:  # a hold of another task, which may not come to drive it
+            if run not in runs.live:
+                raise
+            return False
+        except JournalConflict:  # another process drives it to its end
+            return False
+        if live is None:
+            return False
+        self._driven[run] = live
+        return True
+
+    def _over(self, claimed: ClaimedRun, live: LiveRun) -> None:
+        server, run, problem = self._server, claimed.run, live.error
+        if problem is not None:
+            server.report(problem, live.run)
+        server.runs.sessions.over_soon(run)
+        if server.runs.stopping:
+            return
+        self._driven.pop(run, None)
+        if problem is None or isinstance(problem, JournalConflict):
+            work = server.recovery.settle(run, partial(self._take_off, run))
+            server.supervisor.do(f"taking run {run} off the queue", work)
+        else:
+            self._take_soon(replace(claimed, claims=claimed.claims + 1), problem)
+
+    async def _take_off(self, run: str) -> None:
+        await self._queue.cancel(run, self._server.clock(), self._worker)
+        self._claimed.discard(run)
+        self._news.set()
