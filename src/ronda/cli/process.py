@@ -18,6 +18,7 @@ from typing import Any, Final
 import uvicorn
 
 from ronda.cli.memory import LargeMemory
+from ronda.errors import BadConfig
 
 log = logging.getLogger("ronda.server")
 
@@ -30,6 +31,23 @@ CANCEL_SECONDS: Final = 0.2  # until what is cancelled last must have ended
 LAST_SECONDS: Final = 1.9  # after the time for runs, until the process is ended whatever it waits for
 
 
+class NotStarted(BadConfig):
+    """What keeps the server from starting, found when it was about to."""
+
+
+class _Kept(logging.Filter):
+    """Keeps what is logged, so that it is not printed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[str] = []
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno >= logging.ERROR:
+            self.messages.append(record.getMessage())
+        return False
+
+
 class Process(uvicorn.Server):
     def __init__(self, settings: uvicorn.Config, up: Callable[[], None], before_end: Callable[[], Awaitable[None]]):
         super().__init__(settings)
@@ -39,7 +57,14 @@ class Process(uvicorn.Server):
         self._memory = LargeMemory()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        said, uvicorn_log = _Kept(), logging.getLogger("uvicorn.error")
+        uvicorn_log.addFilter(said)  # of a start that fails it says two lines: the app's reason, and that there is one
+        try:
+            await super().startup(sockets)
+        except SystemExit as error:  # uvicorn's way to say that the app did not start
+            raise NotStarted(said.messages[0] if said.messages else "the server could not start") from error
+        finally:
+            uvicorn_log.removeFilter(said)
         self._up()
 
     async def on_tick(self, counter: int) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ronda._extras import check_extra
 from ronda.cli.settings import read_config
-from ronda.cli.workers import Worker, Workers, count_workers
+from ronda.cli.workers import NOT_STARTED, Worker, Workers, count_workers
 from ronda.errors import BadConfig
 from ronda.server.config import ServerConfig
 from ronda.server.features.mcp.read_servers import read_servers
@@ -90,7 +90,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 async def _serve(config: ServerConfig, listeners: Sequence[socket.socket], worker: Worker | None) -> int:
-    from ronda.cli.process import EndedBeforeStart, Signals, end_all
+    from ronda.cli.process import EndedBeforeStart, NotStarted, Signals, end_all
     from ronda.server.storage import open_shared
 
     signals = Signals(config.shutdown_seconds)
@@ -99,7 +99,11 @@ async def _serve(config: ServerConfig, listeners: Sequence[socket.socket], worke
         if worker is not None:
             worker.end_with_parent(asyncio.get_running_loop())
         shared = await asyncio.to_thread(open_shared, config)
-        await _start(config, listeners, signals, worker, shared)
+        try:
+            await _start(config, listeners, signals, worker, shared)
+        except NotStarted as error:
+            print(f"ronda: {error}", file=sys.stderr, flush=True)
+            return NOT_STARTED
     await end_all(signals.exit_code, leaves_threads=shared is not None and shared.database.waits.is_over)
     return signals.exit_code
 

@@ -25,6 +25,7 @@ from ronda.server.config import ServerConfig
 _WORKER: Final = "RONDA_WORKER"
 _MOST: Final = 64
 _LONGEST_PAUSE: Final = 5.0  # seconds before a worker that keeps dying is started again
+NOT_STARTED: Final = 3  # how a server ends that could not start, as uvicorn's own command does
 _LASTS: Final = 10.0  # seconds after which one that died is taken to have been well
 
 
@@ -80,6 +81,7 @@ class Workers:
         self._numbers = range(count)
         self._lifeline, self._lifeline_end = os.pipe()
         self._processes: dict[int, tuple[int, subprocess.Popen[bytes], float]] = {}  # by process id
+        self._restarted: set[int] = set()  # numbers of workers that are not the first with their number
         self._received: signal.Signals | None = None
 
     def run(self) -> int:
@@ -97,10 +99,11 @@ class Workers:
             number, process, started = self._processes.pop(pid)
             process.returncode = os.waitstatus_to_exitcode(status)
             self._died(pid)
-            if self._received is not None:
+            if self._received is not None or code:
                 continue
-            if process.returncode == 2:  # nothing that another try would change
-                code = 2
+            # Nothing that another try would change; or the server as a whole has not come up yet.
+            if process.returncode == 2 or (process.returncode == NOT_STARTED and number not in self._restarted):
+                code = process.returncode
                 self._end_all()
                 continue
             pause = 0.1 if time.monotonic() - started > _LASTS else min(2 * pause + 0.1, _LONGEST_PAUSE)
@@ -108,7 +111,8 @@ class Workers:
                 f"ronda: worker {number} ended ({process.returncode}); it is started again", file=sys.stderr, flush=True
             )
             time.sleep(pause)
-            if self._received is None and not code:
+            if self._received is None:
+                self._restarted.add(number)
                 self._start(number)
         if self._received is signal.SIGINT:
             return 130

@@ -25,7 +25,7 @@ from ronda.core.run import Run
 from ronda.drive import ModelState, Provider, Tool, capabilities_of
 from ronda.drive.contracts import takes_any
 from ronda.drive.offload import load
-from ronda.errors import RondaError
+from ronda.errors import BadConfig, RondaError
 from ronda.files.blobs import Blobs, FolderBlobs, MemoryBlobs
 from ronda.files.file_store import FileLimits, FileStore
 from ronda.files.skill_store import SkillStore
@@ -41,7 +41,7 @@ from ronda.server.doors.own.files import keep_files_tidy
 from ronda.server.doors.own.readiness import Disk
 from ronda.server.doors.responses.create import Responses
 from ronda.server.features.contract import Feature, Refused, Services
-from ronda.server.features.running import Features, add_tables, with_headers
+from ronda.server.features.running import Features, add_tables, reason_of, with_headers
 from ronda.server.features.table import wanted
 from ronda.server.http.auth import Auth, Caller, CallerAuth, KeyAuth, Unauthorized
 from ronda.server.http.body_memory import BodyMemory
@@ -312,8 +312,15 @@ class Server:
         self.features.keep_chores(self.supervisor, self.catalog.claims)
 
     async def start(self) -> None:
-        """What must be done before the first request. Raises what keeps the server from starting."""
-        await self.features.start()
+        """What must be done before the first request. Raises BadConfig with what keeps the server from starting: by then all
+        that was open is closed."""
+        try:
+            await self.features.start()
+            self.background.start()
+        except BaseException:
+            await self.stop(0.0)  # recovery may have begun with runs: another process has them at once
+            await self.close()
+            raise
 
     async def stop(self, seconds: float) -> None:
         """End what is under way, within `seconds` for those that somebody waits for, and let them be told."""
@@ -563,9 +570,13 @@ class App:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
-        self._server.open()
-        await self._server.start()
-        self._server.background.start()
+        try:
+            self._server.open()
+            await self._server.start()
+        except Exception as error:  # of ours, too: what serves the app goes on without a start that only raises
+            problem = str(error) if isinstance(error, BadConfig) else f"the server could not start: {reason_of(error)}"
+            await send({"type": "lifespan.startup.failed", "message": problem})
+            return
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self._server.close()

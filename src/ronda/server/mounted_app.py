@@ -11,6 +11,7 @@ event loop.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 
 _ALWAYS_OPEN = ("/health", "/ready")  # for what watches over the host
 
+log = logging.getLogger("ronda.server")
+
+_NOT_STARTED = Failure(503, "server_error", "this server could not start; its log says why", code="not_started")
 _NOT_OPEN = Failure(
     403,
     "invalid_request_error",
@@ -145,24 +149,30 @@ class MountedApp:
         self._loop: asyncio.AbstractEventLoop | None = None  # that it was started in
         self._keeper: AsyncGenerator[None, None] | None = None  # alive as long as the loop, if nobody else ends us
         self._is_closed = False
+        self._starting: asyncio.Task[None] | None = None  # with a request, where nobody else starts us
         disown_after_fork(self)
 
     def disown(self) -> None:
         """A child opens everything again, when it starts."""
-        self._is_closed, self._loop, self._keeper = True, None, None
+        self._is_closed, self._loop, self._keeper, self._starting = True, None, None, None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
-        if self._loop is not asyncio.get_running_loop():
-            await self._start_with_the_loop()
+        if self._loop is not asyncio.get_running_loop() and not await self._has_started():
+            await self._refuse(_NOT_STARTED, scope, receive, send)
+            return
         if (root := scope.get("root_path", "")) and f"{scope['path']}/".startswith(f"{root}/"):
             scope = {**scope, "path": scope["path"][len(root) :] or "/"}
         refusal = None if self._is_open or _is_here(scope) else await self._refusal()
         if refusal is None or scope["path"] in _ALWAYS_OPEN:
             await self._app(scope, receive, send)
-        elif scope["type"] == "websocket":
+        else:
+            await self._refuse(refusal, scope, receive, send)
+
+    async def _refuse(self, refusal: Failure, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
             await refused_socket(scope, receive, send)
         else:
             await error_answer(refusal, self._app.error_writer(scope["path"]))(scope, receive, send)
@@ -189,9 +199,16 @@ class MountedApp:
     async def _live(self, receive: Receive, send: Send) -> None:
         """It is the outermost app."""
         await receive()
-        async with self.lifespan():
+        try:
+            await self._start()
+        except BadConfig as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        try:
             await send({"type": "lifespan.startup.complete"})
             await receive()
+        finally:
+            await self._close()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _start(self) -> None:
@@ -199,14 +216,35 @@ class MountedApp:
             self._server = self._make()
             self._app = App(self._server)
             self._is_closed = False
-        self._loop = asyncio.get_running_loop()
         self._server.open()
-        await self._server.start()
+        try:
+            await self._server.start()
+        except BaseException:
+            self._is_closed = True
+            raise
+        self._loop = asyncio.get_running_loop()
 
     async def _close(self) -> None:
         server, self._is_closed, self._loop = self._server, True, None
         await server.stop(server.config.shutdown_seconds)
         await server.close()
+
+    async def _has_started(self) -> bool:
+        """Start with the first request. All that come meanwhile wait for it; where it fails, the next request tries again."""
+        loop = asyncio.get_running_loop()
+        if self._starting is None or self._starting.get_loop() is not loop:
+            self._starting = loop.create_task(self._start_with_the_loop())
+        starting = self._starting
+        try:
+            await asyncio.shield(starting)  # a client that goes away does not end it for the others
+        except BadConfig as error:
+            if self._starting is starting:
+                log.error("%s", error)
+            return False
+        finally:
+            if starting.done() and self._starting is starting:
+                self._starting = None
+        return True
 
     async def _start_with_the_loop(self) -> None:
         if self._keeper is not None:  # of a loop that was closed without a word to its generators

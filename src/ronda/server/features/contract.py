@@ -251,7 +251,8 @@ class Feature:
         """With the event loop: begin with what takes time. Requests may come at once."""
 
     async def start(self) -> None:
-        """With the event loop, before the first request, which waits for it."""
+        """With the event loop, before the first request, which waits for it. What it raises keeps the server from starting: the
+        operator reads it in one line, after the feature's name."""
 
     async def drain(self, seconds: float) -> None:
         """The server is to end: what waits for a client may take so long, while runs under way do."""
@@ -260,7 +261,7 @@ class Feature:
         """No run is under way any more: a moment for those who tell clients of it."""
 
     async def stop(self) -> None:
-        """Everything is over but what is kept."""
+        """Everything is over but what is kept. Also called where a `start` has failed, of this feature or of another."""
 
     def chores(self) -> Sequence[Chore]:
         return ()

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ronda.core.events import Event, RunStarted
 from ronda.core.plan import ToolSpec
 from ronda.drive import Tool
-from ronda.errors import BadConfig
+from ronda.errors import BadConfig, RondaError
 from ronda.host.supervisor import Supervisor, done_or_reported
 from ronda.server.config import ServerConfig
 from ronda.server.features.contract import Ask, Brought, Chore, Feature, Figure, Reopening, Services, overrides
@@ -228,7 +228,11 @@ class Features:
     async def start(self) -> None:
         """One after another; what one raises keeps the server from starting."""
         for feature in self.all:
-            await feature.start()
+            try:
+                await feature.start()
+            except Exception as error:
+                log.debug("the feature '%s' could not start", feature.name, exc_info=error)
+                raise BadConfig(f"the feature '{feature.name}' could not start: {reason_of(error)}") from error
 
     def keep_chores(self, supervisor: Supervisor, claims: Claims) -> None:
         for feature in self.all:
@@ -249,6 +253,14 @@ class Features:
         """In the order opposite to that of their start."""
         for feature in reversed(self._with("stop")):
             await done_or_reported(f"the end of the feature '{feature.name}'", feature.stop())
+
+
+def reason_of(error: Exception) -> str:
+    """In one line. Of an exception that is not ours the class is named, too: its text may be a word or nothing."""
+    text = " ".join(str(error).split())
+    if isinstance(error, RondaError) and text:
+        return text
+    return ": ".join([part for part in (type(error).__name__, text) if part])
 
 
 async def _of_feature(handler: Any, server: object, request: Incoming) -> ASGIApp:
