@@ -116,11 +116,21 @@ async def test_an_event_of_an_unknown_kind_is_passed_over_and_its_run_is_left_al
     )
 
     said = "passed over an event that this Ronda does not know, of the kind 'budget_spent'"
-    assert events == [start("a"), Warned("first"), Warned(said), Warned("last")]
+    assert events == [start("a"), Warned("first"), Warned(said, code="unknown_event"), Warned("last")]
     assert rebuild(events).ended is None
     assert unfinished == []
     assert isinstance(refused, WrittenByNewer)
     assert "'budget_spent'" in str(refused)
+
+
+async def test_a_warning_in_the_same_words_keeps_no_run_from_going_on(store: Store) -> None:
+    """An upstream may say anything, these words included."""
+    said = "passed over an event that this Ronda does not know, of the kind 'budget_spent'"
+
+    events, unfinished, refused = await left(store, lambda events: events[1].update(message=said))
+
+    assert events == [start("a"), Warned(said), Warned("last")]
+    assert (unfinished, refused) == (["a"], None)
 
 
 async def test_a_run_that_needs_a_newer_format_is_read_and_left_alone(store: Store) -> None:

@@ -331,12 +331,14 @@ failure?: (string | null)
 at?: number
 }
 /**
- * Something the caller should hear of that did not stop the run.
+ * Something the caller should hear of that did not stop the run. With the code `unknown_event` it stands for an event of a
+ *     kind that only a newer Ronda knows: such a run can be read, and only the newer Ronda drives it.
  */
 export interface Warned {
 type: "warned"
 message: string
 at?: number
+code?: string
 }
 /**
  * The process that drove the run was told to end, and left the run to another: nothing is wrong with either.

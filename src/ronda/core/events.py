@@ -280,10 +280,12 @@ class Compacted(Struct, frozen=True, gc=False, tag="compacted", omit_defaults=Tr
 
 
 class Warned(Struct, frozen=True, gc=False, tag="warned", omit_defaults=True):
-    """Something the caller should hear of that did not stop the run."""
+    """Something the caller should hear of that did not stop the run. With the code `unknown_event` it stands for an event of a
+    kind that only a newer Ronda knows: such a run can be read, and only the newer Ronda drives it."""
 
     message: str
     at: float = 0.0
+    code: str = ""
 
 
 class Released(Struct, frozen=True, gc=False, tag="released", omit_defaults=True):

@@ -17,7 +17,7 @@ from ronda.store.sql import Sql
 
 _log = logging.getLogger(__name__)
 
-_UNKNOWN: Final = "passed over an event that this Ronda does not know, of the kind "
+_UNKNOWN: Final = "unknown_event"  # the code of a warning that stands for an event; its words may be anybody's
 # "apart": an event whose large part is a row of its own (`sqlite_tables.LargeEvent`).
 _KINDS: Final = frozenset({str(kind.__struct_config__.tag) for kind in get_args(Event)} | {"apart"})
 
@@ -84,7 +84,8 @@ def _decode_known(body: bytes, decode: Callable[[bytes], list[Event]]) -> list[E
         if kind in _KINDS:
             events += decode(b"[" + one + b"]")
         else:
-            events.append(Warned(f"{_UNKNOWN}{kind[:100]!r}"))
+            said = f"passed over an event that this Ronda does not know, of the kind {kind[:100]!r}"
+            events.append(Warned(said, code=_UNKNOWN))
     return events
 
 
@@ -93,7 +94,7 @@ def check_drivable(run: str, events: Iterable[Event]) -> None:
     for event in events:
         if type(event) is RunStarted and event.least_format > FORMAT:
             raise WrittenByNewer(f"run {run!r} was begun by a newer Ronda, which alone can drive it")
-        if type(event) is Warned and event.message.startswith(_UNKNOWN):
+        if type(event) is Warned and event.code == _UNKNOWN:
             raise WrittenByNewer(
                 f"run {run!r} has {event.message.removeprefix('passed over ')}; a newer Ronda can drive it"
             )
