@@ -11,7 +11,9 @@ from typing import Final, Literal, TypeAlias
 
 from ronda.errors import BadConfig
 
-Extra: TypeAlias = Literal["cli", "dbos", "files", "local", "mcp", "metrics", "page", "postgres", "s3", "server", "web"]
+Extra: TypeAlias = Literal[
+    "cli", "dbos", "files", "local", "mcp", "metrics", "page", "postgres", "prices", "s3", "server", "web"
+]
 
 
 class MissingPackages(BadConfig):
@@ -27,6 +29,7 @@ MODULES: Final[dict[Extra, tuple[str, ...]]] = {
     "metrics": ("prometheus_client",),
     "page": ("aiohttp", "PIL", "onnxruntime"),
     "postgres": ("psycopg",),
+    "prices": ("genai_prices",),
     "s3": ("minio",),
     "server": ("aiohttp", "starlette", "uvicorn", "websockets", *(() if sys.platform == "win32" else ("uvloop",))),
     "web": ("aiohttp", "pypdf", "trafilatura"),

@@ -22,7 +22,7 @@ def test_it_names_the_layers_and_says_whether_code_can_run(capsys: pytest.Captur
     code, out, err = shown(capsys, "doctor")
     lines = out.splitlines()
     names = ["isolation", "bubblewrap", "landlock", "seccomp", "cgroup", "user", "python"]
-    names += ["screenshots", "page", "pictures"]
+    names += ["screenshots", "page", "pictures", "prices"]
     assert [line.split()[0] for line in lines] == names
     assert chosen in lines[0]
     assert (code, err) == (1 if chosen == "refused" else 0, "")

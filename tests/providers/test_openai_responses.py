@@ -15,6 +15,7 @@ from ronda.errors import BadRequest, ExecuteError
 from ronda.providers import Where, open_provider
 from ronda.providers.http import endpoint
 from ronda.providers.openai_responses import OpenAIResponses
+from ronda.providers.prices import PricedModel
 
 Json = Any
 THOUGHT = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAAAA=="}
@@ -171,4 +172,6 @@ def test_the_address_is_where_responses_are_made(base_url: str, url: str) -> Non
 
 
 def test_it_is_found_by_its_name() -> None:
-    assert isinstance(open_provider("openai:gpt-5", Where()), OpenAIResponses)
+    priced = open_provider("openai:gpt-5", Where())
+    assert isinstance(priced, PricedModel)
+    assert isinstance(priced.provider, OpenAIResponses)

@@ -89,8 +89,9 @@ class Result(Generic[T]):
 
     @property
     def cost(self) -> float | None:
-        """US dollars, as far as the provider says what a call cost (OpenRouter does)."""
-        return self.usage.cost or None
+        """US dollars: as the provider says (OpenRouter does), else by the table of prices (`pip install 'ronda[prices]'`). None:
+        not known, since the price of some call is not."""
+        return self.usage.cost
 
     @property
     def limit(self) -> LimitName | None:

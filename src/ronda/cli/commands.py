@@ -15,10 +15,6 @@ from ronda.server.features import table as features
 from ronda.server.features.table import Command as FeatureCommand
 
 
-def _no_flags(_: Flags) -> None:
-    pass
-
-
 class Command(NamedTuple):
     """`module` has a function of the command's name: what was parsed → the exit code. It is in `ronda.cli` unless it has dots."""
 
@@ -165,10 +161,10 @@ COMMANDS: Final = (
     Command(
         "doctor",
         "doctor",
-        _no_flags,
+        flags.add_doctor_flags,
         help="tell how code is isolated on this machine, and what would help",
-        description="Which layers of isolation work here, what is missing, and the command or option that helps. Ends with 1 "
-        "where Python and shell tools would be refused.",
+        description="Which layers of isolation work here, what is missing, and the command or option that helps; with a settings "
+        "file, which of its models have no price. Ends with 1 where Python and shell tools would be refused.",
     ),
     Command(
         "page",

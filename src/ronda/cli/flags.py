@@ -193,6 +193,10 @@ def add_init_flags(flags: Flags) -> None:
     flags.positional("folder", "where to write it (default: here)", nargs="?", default=".", metavar="FOLDER")
 
 
+def add_doctor_flags(flags: Flags) -> None:
+    flags.text("--config FILE.toml", "settings of a server: are the prices of its models known?")
+
+
 def add_completion_flags(flags: Flags) -> None:
     flags.positional("shell", "for which shell", choices=("bash", "zsh", "fish"))
 

@@ -101,10 +101,10 @@ class Screen:
 
 
 def usage_text(usage: Usage) -> str:
-    """Tokens and money, as far as the provider says them."""
+    """Tokens, and money where it is known."""
     cached = f" ({usage.cached:,} cached)" if usage.cached else ""
     thought = f" ({usage.reasoning:,} of them thinking)" if usage.reasoning else ""
-    cost = f", ${usage.cost:.4f}" if usage.cost else ""
+    cost = "" if usage.cost is None else f", ${usage.cost:.4f}"
     return f"{usage.input:,} tokens in{cached}, {usage.output:,} out{thought}{cost}"
 
 

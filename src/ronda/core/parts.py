@@ -165,7 +165,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     prompt_seconds: float = 0.0  # where the engine says how long it took
     completion_seconds: float = 0.0
     cache_written: int = 0  # of the input: what the provider put into its cache, where that is counted apart
-    cost: float = 0.0  # in US dollars, where the provider says it
+    cost: float | None = None  # in US dollars; None: not known. 0.0: it is known to be free
 
     def __add__(self, other: Usage) -> Usage:
         if self is NO_USAGE:  # nearly always, since most runs are one model call
@@ -178,7 +178,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
             self.prompt_seconds + other.prompt_seconds,
             self.completion_seconds + other.completion_seconds,
             self.cache_written + other.cache_written,
-            self.cost + other.cost,
+            self._cost_with(other),
         )
 
     def __sub__(self, other: Usage) -> Usage:
@@ -192,8 +192,21 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
             self.prompt_seconds - other.prompt_seconds,
             self.completion_seconds - other.completion_seconds,
             self.cache_written - other.cache_written,
-            self.cost - other.cost,
+            self._cost_without(other),
         )
+
+    def _cost_with(self, other: Usage) -> float | None:
+        """A sum is known where each of its parts is. What used no tokens costs nothing."""
+        if self.cost is None:
+            return None if self.total else other.cost
+        if other.cost is None:
+            return None if other.total else self.cost
+        return self.cost + other.cost
+
+    def _cost_without(self, other: Usage) -> float | None:
+        if self.cost is None or (other.cost is None and other.total):
+            return None
+        return self.cost - (other.cost or 0.0)
 
     @property
     def total(self) -> int:

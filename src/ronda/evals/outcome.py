@@ -81,7 +81,7 @@ def _price(prices: Mapping[str, Price], spec: str, model: ModelChoice | None) ->
 
 def _cost(usage: Usage, price: Price | None) -> float | None:
     """What the provider says goes before a table of prices."""
-    if usage.cost:
+    if usage.cost is not None:
         return usage.cost
     if price is not None:
         return (usage.input * price.input + usage.output * price.output) / 1_000_000

@@ -197,8 +197,10 @@ def open_provider(spec: str, where: Where) -> Provider:
         _check_address(where.base_url)
     open_model = opener_of(provider)
     assert open_model is not None  # the spec was just read
-    opened = open_model(name, where)
+    from ronda.providers.prices import priced
     from ronda.providers.vision import TextOnly, sees
+
+    opened = priced(open_model(name, where), provider, name, where.base_url)
 
     can_see = where.vision if where.vision is not None else sees(provider, name)
     return opened if can_see else TextOnly(opened)

@@ -747,6 +747,11 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
         """Without secrets, as above."""
         return f"ServerConfig(model={self.model!r}, …)"
 
+    @property
+    def model_places(self) -> list[tuple[str, str | None]]:
+        """The models that answer requests: PROVIDER:NAME, and the address of each that is not at its vendor's."""
+        return [(self.model, self.base_url), *[(model.model, model.base_url) for model in self.app.named]]
+
     def part(self, settings: type[S]) -> S:
         """The settings of a feature, by the Struct that they stand in."""
         found = self.parts.get(settings)

@@ -42,6 +42,7 @@ def write_run(run: Run, state: str, facts: int, events: Iterable[Event]) -> dict
             "output_tokens": run.usage.output,
             "cached_tokens": run.usage.cached,
             "reasoning_tokens": run.usage.reasoning,
+            "cost": run.usage.cost,
             "tool_calls": run.tool_calls,
         },
     }

@@ -54,6 +54,12 @@ class Command(Struct, frozen=True):
 
 # In the order in which they are made, asked and told, but for what `Feature.after` says.
 FEATURES: Final[tuple[FeatureRow, ...]] = (
+    FeatureRow(
+        "prices",
+        "ronda.server.features.prices.feature:Prices",
+        settings="ronda.server.features.prices.settings:PriceSettings",
+        when=("prices",),
+    ),
     FeatureRow("mcp", "ronda.server.features.mcp.feature:Mcp", when=("mcp_allow_url", GIVEN + "mcp")),
     FeatureRow(
         "web",

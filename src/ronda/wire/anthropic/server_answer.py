@@ -62,6 +62,8 @@ def usage_fields(usage: Usage, blocks: Sequence[PartialBlock]) -> dict[str, Any]
     }
     if usage.reasoning:
         fields["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    if usage.cost is not None:
+        fields["cost"] = usage.cost
     uses = [block.json.get("name") for block in blocks if block.kind == "other"]
     counts = {
         f"{name}_requests": sum(bytes(use or b"") == b'"%b"' % name.encode() for use in uses) for name in _COUNTED

@@ -21,6 +21,8 @@ def write_usage(usage: Usage) -> dict[str, Any]:
         fields["prompt_tokens_details"] = {"cached_tokens": usage.cached}
     if usage.reasoning:
         fields["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning}
+    if usage.cost is not None:
+        fields["cost"] = usage.cost
     return fields
 
 

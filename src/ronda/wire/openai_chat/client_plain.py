@@ -265,8 +265,13 @@ def usage_of(usage: UsageSaid | None) -> Usage:
         _count(usage.completion_tokens),
         _count(prompt.cached_tokens if prompt else usage.prompt_cache_hit_tokens or usage.num_cached_tokens),
         _count(completion.reasoning_tokens if completion is not None else None),
-        cost=usage.cost if type(usage.cost) is float and 0 < usage.cost < _BEYOND_ALL else 0.0,
+        cost=_said_cost(usage.cost),
     )
+
+
+def _said_cost(cost: Any) -> float | None:
+    """OpenRouter says 0 where a model is free, and where the customer pays another with a key of theirs: that is no word."""
+    return float(cost) if type(cost) in (int, float) and 0 < cost < _BEYOND_ALL else None
 
 
 def _count(count: float | None) -> int:

@@ -8,13 +8,15 @@ from ronda.core.parts import Usage
 
 
 def write_usage(usage: Usage) -> dict[str, Any]:
-    fields = {
+    fields: dict[str, Any] = {
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
         "total_tokens": usage.input + usage.output,
         "prompt_tokens_details": {"cached_tokens": usage.cached},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
     }
+    if usage.cost is not None:  # OpenRouter's name for it
+        fields["cost"] = usage.cost
     prompt, completion = usage.prompt_seconds, usage.completion_seconds
     if prompt or completion:  # an engine of ours, which knows
         fields |= {

@@ -257,10 +257,11 @@ def event_of_end(end: RunFinished) -> bytes:
 
 
 def usage_fields(usage: Usage) -> dict[str, Any]:
-    return {
+    fields: dict[str, Any] = {
         "input_tokens": usage.input,
         "input_tokens_details": {"cached_tokens": usage.cached},
         "output_tokens": usage.output,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning},
         "total_tokens": usage.total,
     }
+    return fields if usage.cost is None else fields | {"cost": usage.cost}

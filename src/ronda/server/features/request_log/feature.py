@@ -40,7 +40,10 @@ class Account:
         self.runs: list[str] = []
         self.model = ""
         self.input = self.output = 0
-        self.cost = 0.0
+        self.cost: float | None = 0.0  # None: that of some call is not known
+
+    def add_cost(self, cost: float | None) -> None:
+        self.cost = None if cost is None or self.cost is None else self.cost + cost
 
     def add_run(self, run: str) -> None:
         if len(self.runs) < _MAX_RUNS and run not in self.runs:
@@ -103,7 +106,7 @@ class RequestLog(Feature):
             without_secrets(request.owner) or None,
             without_secrets(account.model) or None,
             Tokens(account.input, account.output) if has_tokens else None,
-            account.cost or None,  # 0.0: its provider does not say
+            account.cost if has_tokens else None,
         )
         self._output.write(write_line(line, self._settings.access_log_format))
 
@@ -122,6 +125,6 @@ class RequestLog(Feature):
                 if isinstance(fact, ModelFinished):
                     account.input += fact.usage.input
                     account.output += fact.usage.output
-                    account.cost += fact.usage.cost
+                    account.add_cost(fact.usage.cost)
 
         return count
