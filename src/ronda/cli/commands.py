@@ -88,6 +88,14 @@ COMMANDS: Final = (
         "and said, what tools gave, what people decided. With --run, write down a run of a server's.",
     ),
     Command(
+        "explain",
+        "explain",
+        flags.add_explain_flags,
+        help="print exactly what a run's model was sent",
+        description="What the model of a run was sent, round by round: where to, how large, made of which blocks, and which "
+        "block differs from the round before, so that the provider could not use its cache. No model is called.",
+    ),
+    Command(
         "replay",
         "cassettes",
         flags.add_replay_flags,

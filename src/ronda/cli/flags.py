@@ -154,6 +154,14 @@ def add_record_flags(flags: Flags) -> None:
     flags.text("--run ID", "write down this run of a server, from its journal")
 
 
+def add_explain_flags(flags: Flags) -> None:
+    flags.positional("run", "the id of a run, as 'GET /v1/runs' lists them", metavar="RUN")
+    flags.whole("--round N", "this round alone; rounds count from 0")
+    flags.switch("--json", "all of it, as JSON: one line for each round, with the body")
+    flags.text("--base-url URL", "where the model's server was, if not at the provider's own address")
+    add_storage_flags(flags)
+
+
 def add_replay_flags(flags: Flags) -> None:
     flags.positional("file", "a cassette", metavar="FILE.jsonl")
     flags.text(

@@ -89,7 +89,8 @@ class Anthropic:
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""
         body = body_of(request, self._home)
-        return Projection(body.write(self._model, request, self._version), tuple(body.changes.found))
+        data = body.write(self._model, request, self._version)
+        return self._to(betas(request.options)).projection(API, data, body.changes.found)
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         body = body_of(request, self._home)

@@ -14,6 +14,7 @@ from ronda.errors import UpstreamError
 from ronda.providers.choices import with_missing
 from ronda.providers.http import Http
 from ronda.providers.http.transport import Routes
+from ronda.wire.gemini import API
 from ronda.wire.gemini.client_answer import Naming, Reader, read_candidates
 from ronda.wire.gemini.client_request import body_of
 from ronda.wire.gemini.errors import error_of
@@ -55,7 +56,8 @@ class Gemini:
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""
         body = body_of(request)
-        return Projection(body.write(self._model, request), tuple(body.changes.found))
+        data = body.write(self._model, request)
+        return (self._stream if request.stream else self._plain).projection(API, data, body.changes.found)
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         return (await self._ask(request, [show]))[0]

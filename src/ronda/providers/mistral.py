@@ -16,6 +16,7 @@ from ronda.providers.http import Http
 from ronda.providers.http.transport import Routes
 from ronda.wire.errors import error_of
 from ronda.wire.input_files import is_binary_type
+from ronda.wire.mistral import API
 from ronda.wire.mistral.client_answer import Naming, Reader, read_choices
 from ronda.wire.mistral.client_request import body_of, is_about_order
 from ronda.wire.projection import Projection
@@ -57,7 +58,8 @@ class Mistral:
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""
         body = body_of(request, self._agent)
-        return Projection(body.write(self._model, request, self._bridges), tuple(body.changes.found))
+        data = body.write(self._model, request, self._bridges)
+        return self._http.projection(API, data, body.changes.found)
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         return (await self._ask(request, [show]))[0]

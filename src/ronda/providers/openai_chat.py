@@ -15,6 +15,7 @@ from ronda.providers.http import Http, bearer, endpoint
 from ronda.providers.http.transport import Routes
 from ronda.wire.errors import error_of
 from ronda.wire.input_files import is_binary_type
+from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.client_answer import Reader, read_choices, read_plain
 from ronda.wire.openai_chat.client_plain import Naming
 from ronda.wire.openai_chat.client_request import Body, body_of
@@ -60,7 +61,8 @@ class OpenAIChat:
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""
         body = body_of(request, self._quirks, self._api)
-        return Projection(body.write(self._model, request), tuple(body.changes.found))
+        data = body.write(self._model, request)
+        return self._http.projection(API, data, body.changes.found)
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         body = body_of(request, self._quirks, self._api)

@@ -74,7 +74,8 @@ class OpenAIResponses:
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""
         body = body_of(request, self._quirks, self._home)
-        return Projection(body.write(self._model, request, self._encrypted), tuple(body.changes.found))
+        data = body.write(self._model, request, self._encrypted)
+        return self._http.projection(API, data, body.changes.found)
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         body = body_of(request, self._quirks, self._home)

@@ -69,7 +69,7 @@ def _project(project: Project | None, request: ModelRequest) -> Projection:
     unseen = _unseen(request)
     shown = structs.replace(request, turns=unseen.turns(request.turns))
     made = Projection(b"null") if project is None else project(shown)
-    return Projection(made.body, (*unseen.changes.found, *made.changes))
+    return structs.replace(made, changes=(*unseen.changes.found, *made.changes))
 
 
 def _unseen(request: ModelRequest) -> Unseen:

@@ -118,10 +118,13 @@ def said_elsewhere(
 
 
 class Projection(Struct, frozen=True):
-    """A request as a provider would send it, and what was changed for that."""
+    """A request as a provider would send it, and what was changed for that. `url` and `headers` have no secrets in them."""
 
     body: bytes
     changes: tuple[Change, ...] = ()
+    api: str = ""  # the dialect that the body is in
+    url: str = ""
+    headers: Mapping[str, str] = {}
 
 
 def warnings_of(changes: Iterable[Change]) -> tuple[str, ...]:

@@ -145,7 +145,13 @@ async def test_the_page_learns_what_the_server_has(door: Door) -> None:
     ):
         told = await answer.json()
     assert (told["model"], told["rounds"], told["has_keys"], told["tools"]) == ("script:test", 7, False, [])
-    assert told["features"] == {"python": False, "shell": False, "search": False, "search_always": False}
+    assert told["features"] == {
+        "python": False,
+        "shell": False,
+        "search": False,
+        "search_always": False,
+        "round_requests": True,
+    }
 
 
 async def test_the_page_of_a_server_in_another_app_finds_its_files_there(built: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 _PATH = "/%:@!$&'()*+,;=~"  # what a path may hold as it is; the rest is written with percent signs
@@ -81,3 +81,17 @@ def without_secrets(url: str) -> str:
     scheme, mark, rest = url.partition("://") if "://" in url else ("", "", url)
     shown = scheme + mark + rest.rpartition("@")[2].partition("?")[0].partition("#")[0]
     return shown.encode(errors="backslashreplace").decode()  # half a character cannot be kept in a journal
+
+
+# Parameters that say how an API is to be spoken to; any other may be a key.
+_PLAIN_PARAMETERS: Final = frozenset({"alt", "api-version"})
+
+
+def shown_address(url: str) -> str:
+    """An address as a person may see it: with its query, but for the values that may be secrets."""
+    query = url.partition("#")[0].partition("?")[2]
+    if not query:
+        return without_secrets(url)
+    pairs = [part.partition("=") for part in query.split("&")]
+    shown = [f"{name}={value if name in _PLAIN_PARAMETERS else '…'}" for name, _, value in pairs if name]
+    return f"{without_secrets(url)}?{'&'.join(shown)}".encode(errors="backslashreplace").decode()

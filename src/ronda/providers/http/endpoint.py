@@ -14,6 +14,7 @@ import ssl
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, AnyStr, Final, Literal, Protocol
 from urllib.parse import parse_qsl
 
@@ -22,13 +23,14 @@ from ronda.core.limits import ANSWER_BYTES, Timeouts
 from ronda.core.request import Wait
 from ronda.drive import Show
 from ronda.errors import UpstreamBroken, UpstreamError, UpstreamUnreachable
-from ronda.providers.http.address import Address, without_secrets
+from ronda.providers.http.address import Address, shown_address, without_secrets
 from ronda.providers.http.coding import Inflater, TooLarge, Unreadable, inflater
 from ronda.providers.http.connection import Connection, ConnectionBroken, Take
 from ronda.providers.http.pool import Pool, open_pool, pool_here
 from ronda.providers.http.transport import DIRECT, Route, Routes
 from ronda.providers.http.tunnel import ProxyRefused, wants_credentials
 from ronda.wire.json import in_one_line
+from ronda.wire.projection import Change, Projection
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -123,6 +125,13 @@ class Http:
         self._what = what
         self._secrets = _secrets(url, headers)
         self._to: tuple[Route, Address, bytes] | None = None
+
+    def projection(self, api: str, body: bytes, changes: Sequence[Change]) -> Projection:
+        """What would be posted, for people: without the keys."""
+        headers = {name: "[the key]" if name.lower() in _KEYS else value for name, value in self._headers.items()}
+        return Projection(
+            without_keys(body, self._secrets), tuple(changes), api, shown_address(self._url), MappingProxyType(headers)
+        )
 
     def post(self, body: bytes, max_bytes: int = ANSWER_BYTES) -> _Post:
         """`max_bytes`: what is taken of the answer."""

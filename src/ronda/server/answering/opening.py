@@ -377,6 +377,15 @@ def _with_confirmation(server: Server, offer: Offer, needs: Sequence[Need], agen
     return Offer(tuple(specs), offer.handlers, offer.stand_ins, offer.about)
 
 
+async def start_of(server: Server, owner: str, job: Job) -> RunStarted:
+    """What a run of this job would begin with. Nothing is started and nothing is kept."""
+    request = job.request
+    turns = await _with_inputs(server, job.target, request, request.turns, owner)
+    turns, parent, _ = await _conversation(server, owner, request, turns, None)
+    opened, setup = await _set_up(server, owner, job, turns, has_files(turns))
+    return RunStarted("", setup.plan, opened, parent=parent, owner=owner, agent=setup.agent, inputs=setup.inputs)
+
+
 async def count(server: Server, target: Target, request: DoorRequest, turns: tuple[Turn, ...], owner: str) -> int:
     """How many tokens the model would be sent first, if this were a request for an answer.
 

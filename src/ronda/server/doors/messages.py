@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 async def answer(server: Server, incoming: Incoming) -> ASGIApp:
     known = _RequestId()
     try:
-        request, target = await _read(server, incoming)
+        request, target = await read_job(server, incoming)
         if request.decisions:
             return await continue_answer(
                 server, incoming, request.decisions, request.stream, MESSAGE_ANSWERS, messages_error
@@ -61,7 +61,7 @@ async def answer(server: Server, incoming: Incoming) -> ASGIApp:
 async def count_tokens(server: Server, incoming: Incoming) -> ASGIApp:
     known = _RequestId()
     try:
-        request, target = await _read(server, incoming)
+        request, target = await read_job(server, incoming)
         if target is None:
             raise BadRequest("'approvals' has no tokens to count; leave it out", param="approvals")
         turns = (await server.runs.rejoin(request.turns, incoming.owner)).turns
@@ -91,7 +91,7 @@ class _RequestId:
 # ---- what is asked, of whom -------------------------------------------------------------------------------------------
 
 
-async def _read(server: Server, incoming: Incoming) -> tuple[MessagesRequest, Target | None]:
+async def read_job(server: Server, incoming: Incoming) -> tuple[MessagesRequest, Target | None]:
     """The request in the words of the model that will answer it; None if it goes on with an answer that is begun."""
     version, betas = incoming.header(b"anthropic-version"), incoming.header(b"anthropic-beta")
     request = await incoming.read(server.config.max_body, lambda body: read_request(body, version, betas))

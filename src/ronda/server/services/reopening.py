@@ -25,6 +25,7 @@ from ronda.host.extension import tell_facts
 from ronda.host.recovery import previews_of_round, seconds_left
 from ronda.host.run import LiveRun
 from ronda.journal.holds import release_on_error
+from ronda.server.services.models import Target
 from ronda.server.services.runs import BROKEN_OFF
 from ronda.server.services.toolbox import DECLARED_KINDS
 from ronda.store import StoreError
@@ -133,10 +134,7 @@ async def reopen(
         agent, tools = await reopen_file(job_of(prompty, start), server.toolbox.lent_to(start.owner))
         declared = {spec.name for spec in start.plan.tools if spec.kind in DECLARED_KINDS}
         return agent.provider, {**own, **{name: tool for name, tool in tools.items() if name not in declared}}
-    name = start.agent or "default"
-    if start.version:  # the one that it began with, whatever it was called then
-        name = f"{name.partition('@')[0]}@{start.version}"
-    target = await server.models.find(name, start.owner)
+    target = await named_target(server, start)
     brought = target.tools
     if server.config.agent_tools:
         await load("ronda.server.services.target_tools")
@@ -150,3 +148,11 @@ async def reopen(
         inputs = {name: msgspec.json.decode(value) for name, value in start.inputs.items()}
         brought = (await target.open(start.turns, inputs)).tools
     return target.provider, {**{tool.spec.name: tool for tool in brought}, **own}
+
+
+async def named_target(server: Server, start: RunStarted) -> Target:
+    """Who a run of no file was begun with. Raises NotFound where that is gone."""
+    name = start.agent or "default"
+    if start.version:  # the one that it began with, whatever it was called then
+        name = f"{name.partition('@')[0]}@{start.version}"
+    return await server.models.find(name, start.owner)

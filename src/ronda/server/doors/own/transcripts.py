@@ -1,30 +1,40 @@
-"""POST /v1/transcripts/check: a conversation and a target model → what would be changed for it and why, and its request.
+"""What a model is sent, exactly: told by the code that writes it. Nothing is sent and nothing is kept.
 
-Nothing is sent and nothing is kept. The body is a request of Chat Completions; the target is a model of this server, or any
-model of a provider Ronda knows, by its spec. What is answered is told by the code that would write the request.
+    GET /v1/runs/{id}/rounds/{n}/request    a round that was, written again from the run's journal
+    POST /v1/render                         a request of any dialect, as its first model call would be
+    POST /v1/transcripts/check              a conversation and a target model → what would be changed for it and why
+
+Keys are not shown: neither in addresses nor in headers nor in bodies. The target of a check is a model of this server, or any
+model of a provider Ronda knows, by its spec.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Raw
 from starlette.types import ASGIApp
 
+from ronda.core.events import Event, RunStarted
 from ronda.core.parts import ToolTurn, Turn
 from ronda.core.plan import Plan
 from ronda.core.request import ModelRequest
 from ronda.core.transcript import repair
-from ronda.drive import capabilities_of
-from ronda.drive.offload import aside, is_heavy
-from ronda.errors import BadRequest
+from ronda.drive import Provider, capabilities_of
+from ronda.drive.offload import aside, is_heavy, load
+from ronda.errors import BadRequest, NotFound, RondaError
 from ronda.providers import Where, open_provider
 from ronda.providers.services import SERVICES
+from ronda.server.answering.opening import Job, start_of
 from ronda.server.http.incoming import Incoming, Json
+from ronda.server.http.query import Query
 from ronda.server.services.models import Target
+from ronda.server.services.reopening import named_target
 from ronda.wire.capabilities import NotHere
 from ronda.wire.door_request import DoorRequest
+from ronda.wire.json import encode
 from ronda.wire.openai_chat.server_request import read_request
 from ronda.wire.projection import Change, Projection, origins, repairs, warnings_of
 
@@ -33,6 +43,93 @@ if TYPE_CHECKING:
 
 # Providers that are only an address: asking what they would be sent opens no file and no socket.
 _BY_SPEC: Final = ("anthropic", "gemini", "mistral", "mistral-agent", "openai", "openai-chat")
+_DIALECTS: Final = ("chat", "messages", "responses")
+_LONGEST_NUMBER: Final = 9  # digits of a round: no run has a billion
+
+
+async def get_request(server: Server, incoming: Incoming) -> ASGIApp:
+    run_id, text = incoming.places["id"], incoming.places["round"]
+    events = await server.runs.read(run_id, incoming.owner)
+    if not events:
+        raise NotFound(
+            f"the run '{run_id[:100]}' does not exist, or is not kept any more", param="id", code="run_not_found"
+        )
+    if not (text.isascii() and text.isdigit()) or len(text) > _LONGEST_NUMBER:
+        raise BadRequest(f"'{text[:20]}' is no number of a round; they count from 0", param="round")
+    await load("ronda.agent.sent")
+    from ronda.agent.sent import describe_round  # few ask for one
+
+    start = events[0]
+    assert type(start) is RunStarted
+    provider, is_same = await _provider_of(server, start, events)
+
+    def describe() -> bytes:
+        return encode(describe_round(events, int(text), provider, is_same=is_same))
+
+    return Json(await aside(describe))
+
+
+async def _provider_of(server: Server, start: RunStarted, events: list[Event]) -> tuple[Provider, bool]:
+    """Who was asked, and whether that is certain: the server may have another model by now."""
+    spec = start.plan.model
+    try:
+        if server.features.reopening and (whole := await server.features.reopen(start, events)) is not None:
+            return whole.provider, True
+        if start.file is not None:
+            return await _file_provider(server, start), True
+        target = await named_target(server, start)
+        if target.spec == spec:
+            return target.provider, True
+    except RondaError:  # an agent that is gone: what its model was sent can still be told
+        pass
+    if _is_by_spec(spec):
+        return open_provider(spec, Where()), False
+    return server.models.default.provider, False
+
+
+async def _file_provider(server: Server, start: RunStarted) -> Provider:
+    await load("ronda.agent.reopen")
+    from ronda.agent.prompty_run import agent_of
+    from ronda.agent.reopen import kept_file
+
+    assert start.file is not None
+    files, path = server.agent_files, Path(start.file.path)
+    prompty = await aside(kept_file, start.file, None if files is None else files.environment(path))
+    return agent_of(prompty).provider
+
+
+async def render(server: Server, incoming: Incoming) -> ASGIApp:
+    """`?dialect=` says which one the body is of; Chat Completions unless it is there."""
+    job = await _read_job(server, incoming, Query(incoming).word("dialect", "chat", _DIALECTS))
+    if job.request.session is not None or job.request.conversation:
+        raise BadRequest(
+            "what is rendered belongs to no session: leave 'session' out, and send the messages", param="session"
+        )
+    if job.request.decisions:
+        raise BadRequest("an answer to a question is not sent to a model: there is nothing to render", param="messages")
+    await load("ronda.agent.sent")
+    from ronda.agent.sent import describe_first
+
+    start = await start_of(server, incoming.owner, job)
+    if is_heavy(start.turns, start.plan.tools):
+        return Json(await aside(lambda: encode(describe_first(start, job.target.provider))))
+    return Json(encode(describe_first(start, job.target.provider)))
+
+
+async def _read_job(server: Server, incoming: Incoming, dialect: str) -> Job:
+    if dialect == "messages":
+        await load("ronda.server.doors.messages")
+        from ronda.server.doors import messages
+
+        messages_request, found = await messages.read_job(server, incoming)
+        return Job(messages_request, found or server.models.default, rights=incoming.rights)
+    if dialect == "responses":
+        from ronda.server.doors.responses import create
+
+        response_request, target = await create.read_job(server, incoming)
+        return Job(response_request, target, rights=incoming.rights)
+    request = await incoming.read(server.config.max_body, read_request)
+    return Job(request, await server.models.find(request.model, incoming.owner), rights=incoming.rights)
 
 
 async def check_transcript(server: Server, incoming: Incoming) -> ASGIApp:
@@ -44,12 +141,17 @@ async def check_transcript(server: Server, incoming: Incoming) -> ASGIApp:
     return Json(await aside(_check_transcript, target, request) if heavy else _check_transcript(target, request))
 
 
-async def _target(server: Server, request: DoorRequest, owner: str) -> Target:
-    provider, _, name = request.model.partition(":")
+def _is_by_spec(spec: str) -> bool:
+    """Whether a spec is enough to know what its model would be sent."""
+    provider, _, name = spec.partition(":")
     service = SERVICES.get(provider)
-    by_spec = provider in _BY_SPEC or (service is not None and service.fixed_address is not None)
-    if not by_spec or not name:
+    return bool(name) and (provider in _BY_SPEC or (service is not None and service.fixed_address is not None))
+
+
+async def _target(server: Server, request: DoorRequest, owner: str) -> Target:
+    if not _is_by_spec(request.model):
         return await server.models.find(request.model, owner)
+    name = request.model.partition(":")[2]
     # A spec means that model, also where the server answers to any name.
     named = await server.models.find_named(request.model, owner)
     return named or Target(name, request.model, open_provider(request.model, Where()))

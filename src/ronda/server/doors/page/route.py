@@ -100,6 +100,7 @@ async def _facts(server: Server, owner: str) -> dict[str, Any]:
             "shell": config.enable_shell,
             "search": config.enable_search,
             "search_always": config.enable_search and config.search_mode == "always",
+            "round_requests": True,
         },
         "permission": config.agent_permission,
         "rounds": rounds,

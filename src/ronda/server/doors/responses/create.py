@@ -86,8 +86,8 @@ async def compact_response(server: Server, incoming: Incoming) -> ASGIApp:
     return await _exchange(server, incoming, request, target, writer).answer()
 
 
-async def count_input(server: Server, incoming: Incoming) -> ASGIApp:
-    """How long the input is. Never calls a model: one of ours counts, an upstream is asked, else it is an estimate."""
+async def read_job(server: Server, incoming: Incoming) -> tuple[ResponseRequest, Target]:
+    """What would be asked of whom, of a request that nobody answers."""
     owner = incoming.owner
     sealer = await server.responses.sealer(owner)
     request = await incoming.read(
@@ -95,7 +95,12 @@ async def count_input(server: Server, incoming: Incoming) -> ASGIApp:
     )
     target = await server.models.find(request.model, owner)
     request = await join_conversation(server, request, target, owner)
-    request, target = _fit_to_service(server, request, target)
+    return _fit_to_service(server, request, target)
+
+
+async def count_input(server: Server, incoming: Incoming) -> ASGIApp:
+    """How long the input is. Never calls a model: one of ours counts, an upstream is asked, else it is an estimate."""
+    request, target = await read_job(server, incoming)
     return Json(
         b'{"object":"response.input_tokens","input_tokens":%d}'
         % await count(server, target, request, request.turns, incoming.owner)
