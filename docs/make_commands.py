@@ -9,6 +9,7 @@ from pathlib import Path
 from ronda.cli.commands import COMMANDS
 from ronda.cli.main import command_parsers
 from ronda.cli.serve_flags import flag_rows
+from ronda.server.config import LISTENING
 
 PAGE = Path(__file__).parent / "commands.md"
 
@@ -29,8 +30,9 @@ def page() -> str:
 
 def _section(name: str, parser: argparse.ArgumentParser) -> str:
     settings = {row.name for row in flag_rows()}
+    listening = {row.name for row in flag_rows() if row.setting.group == LISTENING}  # not of what listens nowhere
     actions = [one for one in parser._actions if one.dest != "help"]
-    has_settings = settings <= {one.dest for one in actions} | {"host", "port", "workers"}
+    has_settings = settings <= {one.dest for one in actions} | listening
     own = [one for one in actions if not (has_settings and one.dest in settings)]
     lines = [f"\n## ronda {name}\n", f"{parser.description}\n"]
     if has_settings:

@@ -66,7 +66,7 @@ class Served:
         self.cwd = cwd
         self.state = state
         self.startup = startup(process)
-        banner = [line for line in self.startup if " on http://" in line]
+        banner = [line for line in self.startup if " on http" in line]
         assert banner, self.startup
         self.banner = banner[0]
         self.url = self.banner.split(" on ")[1].split()[0]
@@ -125,7 +125,7 @@ class Started:
             text=True,
         )
         said = "".join(startup(process))  # an error, or that it serves
-        if "http://" in said:
+        if " on http" in said:
             process.kill()
         _, rest = process.communicate(timeout=TIMEOUT)
         return process.returncode, said + rest

@@ -60,12 +60,20 @@ class Process(uvicorn.Server):
         said, uvicorn_log = _Kept(), logging.getLogger("uvicorn.error")
         uvicorn_log.addFilter(said)  # of a start that fails it says two lines: the app's reason, and that there is one
         try:
-            await super().startup(sockets)
+            await super().startup(sockets if sockets is None else [one for one in sockets if not _is_near(one)])
         except SystemExit as error:  # uvicorn's way to say that the app did not start
             raise NotStarted(said.messages[0] if said.messages else "the server could not start") from error
         finally:
             uvicorn_log.removeFilter(said)
+        loop = asyncio.get_running_loop()
+        for one in filter(_is_near, sockets or ()):  # other workers, who speak no TLS to each other
+            self.servers.append(await loop.create_server(self._connection, sock=one, backlog=self.config.backlog))
         self._up()
+
+    def _connection(self) -> asyncio.Protocol:
+        return self.config.http_protocol_class(  # type: ignore[call-arg]  # as uvicorn calls it
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
 
     async def on_tick(self, counter: int) -> bool:
         if counter % _LOOKS_EVERY == 0:
@@ -90,6 +98,10 @@ class Process(uvicorn.Server):
 
     def capture_signals(self) -> nullcontext[None]:  # type: ignore[override]
         return nullcontext()  # uvicorn's own come too late: what was sent while models were loaded would be a traceback
+
+
+def _is_near(listener: socket.socket) -> bool:
+    return listener.family == getattr(socket, "AF_UNIX", None)  # Windows has none
 
 
 def _no_descriptor_is_left() -> bool:

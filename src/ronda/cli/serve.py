@@ -27,6 +27,8 @@ from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     import uvicorn
 
     from ronda.cli.process import Signals
@@ -187,6 +189,9 @@ def http_settings(server: Server, mcp_port: int | None = None) -> uvicorn.Config
             max_body_seconds=config.max_body_seconds,
             stall_seconds=config.stall_seconds,
         ),
+        ssl_certfile=config.tls_cert,
+        ssl_keyfile=config.tls_key,
+        ssl_context_factory=None if config.tls_cert is None else _encrypts(config.tls_cert, config.tls_key),
         log_level="warning",
         access_log=False,  # `features/request_log` writes one: uvicorn's has the query string, and no run
         # Longer than clients keep an idle connection (httpx and most SDKs: 5 seconds): no request should meet its end.
@@ -201,6 +206,12 @@ def http_settings(server: Server, mcp_port: int | None = None) -> uvicorn.Config
         ws_per_message_deflate=False,  # a few bytes could unpack to all that is allowed, in one go
         proxy_headers=False,
     )
+
+
+def _encrypts(cert: str, key: str | None) -> Callable[..., SSLContext]:
+    from ronda.server.http.tls import open_tls
+
+    return lambda *_: open_tls(cert, key)
 
 
 def _open_socket(*arguments: Any, **options: Any) -> asyncio.Protocol:

@@ -13,12 +13,15 @@ from ronda.server.http.browser_guard import is_loopback
 def startup_lines(server: Server, folder: Path | None, host: str, port: int, *, has_keys: bool) -> list[str]:
     """`folder` is where runs and conversations are kept, if they are."""
     config = server.config
+    scheme = "http" if config.tls_cert is None else "https"
     lines = []
     if server.agent_files is not None:
         names = ", ".join(server.agent_files.names()) or "none yet"
         lines.append(f"agents in {config.agents}: {names}")
         lines += [f"ronda: {problem}" for problem in server.agent_files.report()]
-    lines.append(f"ronda {__version__} on http://{_bracket_host(host)}:{port}  model {config.model}{_tools(server)}")
+    lines.append(
+        f"ronda {__version__} on {scheme}://{_bracket_host(host)}:{port}  model {config.model}{_tools(server)}"
+    )
     lines += _capability_lines(config)
     if server.mcp is not None:
         names = ", ".join([f"{one.name} ({one.transport})" for one in server.mcp.configs if one.enabled])
@@ -39,11 +42,11 @@ def startup_lines(server: Server, folder: Path | None, host: str, port: int, *, 
     # A question that the small default model answers well; of capitals it writes nonsense.
     question = '{"messages": [{"role": "user", "content": "Why is the sky blue?"}]}'
     if not config.no_ui:
-        lines.append(f"open http://{near}:{port}/ui in a browser")
+        lines.append(f"open {scheme}://{near}:{port}/ui in a browser")
     lines.append("ask it something from another terminal:")
     key = " -H 'Authorization: Bearer KEY'" if has_keys else ""
     lines.append(
-        f"  curl http://{near}:{port}/v1/chat/completions -H 'Content-Type: application/json'{key} -d '{question}'"
+        f"  curl {scheme}://{near}:{port}/v1/chat/completions -H 'Content-Type: application/json'{key} -d '{question}'"
     )
     return lines
 

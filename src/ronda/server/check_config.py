@@ -13,6 +13,7 @@ from ronda.providers.http.address import Address, without_secrets
 from ronda.schema.validate import check_schema
 from ronda.server.config import ServerConfig
 from ronda.server.features.table import settings_of, wanted
+from ronda.server.http.tls import open_tls
 from ronda.server.setting import check_bounds, rows_of
 
 
@@ -68,6 +69,10 @@ def _check_offer(config: ServerConfig) -> None:
 
 
 def _check_addresses(config: ServerConfig) -> None:
+    if config.tls_cert is not None:
+        open_tls(config.tls_cert, config.tls_key)
+    elif config.tls_key is not None:
+        raise BadConfig("--tls-key is of no use without --tls-cert, the certificate that it belongs to")
     for flag, port in (("--port", config.port), ("--mcp-port", config.mcp_port)):
         if port is not None and not 0 <= port <= 65535:
             raise BadConfig(f"{flag} is {port}; it can be 1 to 65535, or 0 for any that is free")

@@ -149,6 +149,20 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = 1
 
+    tls_cert: Annotated[
+        str | None,
+        _address(
+            "--tls-cert FILE.pem",
+            "serve HTTPS with this certificate, followed by those that signed it",
+            details="See [HTTPS](operate.md#https).",
+            reads="path",
+        ),
+    ] = None
+    tls_key: Annotated[
+        str | None,
+        _address("--tls-key FILE.pem", "the private key of --tls-cert, if it is in a file of its own", reads="path"),
+    ] = None
+
     # ---- who may ask
     insecure: Annotated[
         bool,
