@@ -64,6 +64,7 @@ from ronda.server.services.toolbox import Toolbox
 from ronda.server.services.tools_file import load_tools
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
+from ronda.store.keys import KeyRow
 from ronda.store.memory import MemoryCatalog
 from ronda.store.reserve import Reserve, is_full
 from ronda.store.sessions import Bounds
@@ -250,7 +251,9 @@ class Server:
             models=self.models,
             supervisor=self.supervisor,
             clock=self.clock,
+            auth=self.auth,
             figures=lambda: self.features.figures(),
+            feature_names=lambda: [one.name for one in self.features.all],
             data_folder=self.data_folder,
             tool_names=tool_names,
             given=given,
@@ -392,20 +395,37 @@ class Server:
             await self.reach.wait_for(self._sign_in(request))
 
     async def _sign_in(self, request: Incoming) -> None:
-        if not self.features.signing_in or not await self.features.sign_in(request):
+        if self.features.may_sign_in(request.headers) and await self.features.sign_in(request):
+            return
+        if not isinstance(self.auth, KeyAuth):  # a program's own
             request.owner = await self.auth.owner(request.headers)
+        elif (key := await self.auth.key(request.headers)) is None:
+            request.owner = self.auth.bearer_name(request.headers)
+        else:
+            request.owner, request.key, request.rights = key.owner, key.id, key.rights
 
-    async def owner_of_letter(self, caller: Caller) -> str:
-        """Whose a request is that another process let in. What the caller may do is looked up anew. Raises Unauthorized."""
+    async def check_caller(self, caller: Caller) -> KeyRow | None:
+        """Raises Unauthorized if the caller, whom another process let in, or this one a while ago, would not be let in now. The
+        caller's key, where it came with one of this server's."""
         if caller.key.startswith(SIGNED_IN_BY):
             if self.features.find(caller.key.removeprefix(SIGNED_IN_BY)) is None:
                 raise Unauthorized("what let this request in is not there any more")
+        elif isinstance(self.auth, KeyAuth):
+            return await self.auth.check_key(caller)
         elif isinstance(self.auth, CallerAuth):
             await self.auth.check(caller)
-        return caller.owner
+        return None
+
+    async def sign_in_letter(self, request: Incoming, caller: Caller) -> None:
+        """Whose a request is that another process let in. What the caller may do is looked up anew. Raises Unauthorized."""
+        request.owner, request.is_letter = caller.owner, True
+        if (key := await self.check_caller(caller)) is not None:
+            request.key, request.rights = key.id, key.rights
 
     async def caller_of(self, incoming: Incoming) -> Caller:
         """How this process names to another who asks."""
+        if incoming.key:
+            return Caller(incoming.owner, incoming.key)
         if incoming.signed_in_by:
             return Caller(incoming.owner, SIGNED_IN_BY + incoming.signed_in_by)
         return await self.auth.caller(incoming.headers) if isinstance(self.auth, CallerAuth) else Caller(incoming.owner)
@@ -491,7 +511,7 @@ class App:
             headers: Sequence[Header] = ()
             try:
                 if caller is not None:
-                    request.owner, request.is_letter = await server.owner_of_letter(caller), True
+                    await server.sign_in_letter(request, caller)
                 else:
                     if route.scope != "public":
                         await server.sign_in(request)

@@ -6,6 +6,7 @@ A key is long and random, so nobody can try them all: a fast hash is as good as 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
 from msgspec import Struct
@@ -22,29 +23,48 @@ class KeyRow(Struct, frozen=True):
     hash: bytes
     created: float
     revoked: float | None = None
+    rights: frozenset[str] | None = None  # its scopes; None: it has none, and may do what every key may
+    expires: float | None = None
+    used: float | None = None  # about when it last was: written now and then, not with each request
+
+    def is_good(self, now: float) -> bool:
+        return self.revoked is None and (self.expires is None or now < self.expires)
 
 
 class Keys(TableStore):
     async def add(self, key: KeyRow) -> None:
-        row = (key.id, key.owner, key.hash, key.created, key.revoked)
-        await self._tables.write(
-            lambda db: db.execute("INSERT INTO key (id, owner, hash, created, revoked) VALUES (?, ?, ?, ?, ?)", row)
-        )
+        scopes = " ".join(sorted(key.rights or ()))
+        row = (key.id, key.owner, key.hash, key.created, key.revoked, scopes, key.expires)
+        statement = """INSERT INTO key (id, owner, hash, created, revoked, scopes, expires)
+            VALUES (?, ?, ?, ?, ?, ?, ?)"""
+        await self._tables.write(lambda db: db.execute(statement, row))
 
     async def all(self) -> list[KeyRow]:
         """Every key there ever was, the oldest first: revoked ones stay, so that revoking the last opens nothing."""
-        rows = await self._rows("SELECT id, owner, hash, created, revoked FROM key ORDER BY rowid")
-        return [KeyRow(*row) for row in rows]
+        rows = await self._rows(
+            "SELECT id, owner, hash, created, revoked, scopes, expires, used FROM key ORDER BY rowid"
+        )
+        return [
+            KeyRow(key_id, owner, hashed, created, revoked, frozenset(scopes.split()) or None, expires, used)
+            for key_id, owner, hashed, created, revoked, scopes, expires, used in rows
+        ]
 
     async def revoke(self, id: str, now: float) -> bool:
         """False for a key that is not there."""
         return await self._change("UPDATE key SET revoked = coalesce(revoked, ?) WHERE id = ?", (now, id))
 
+    async def note_uses(self, uses: Mapping[str, float]) -> None:
+        """When keys were last used, by their ids."""
+        statement = "UPDATE key SET used = ? WHERE id = ? AND (used IS NULL OR used < ?)"
+        values = [(at, key, at) for key, at in uses.items()]
+        await self._tables.write(lambda db: db.executemany(statement, values), may_be_lost=True)
 
-def new_key(owner: str, now: float) -> tuple[str, KeyRow]:
-    """A key to be shown once, and what is kept of it."""
+
+def new_key(owner: str, now: float, scopes: Sequence[str] = (), expires: float | None = None) -> tuple[str, KeyRow]:
+    """A key to be shown once, and what is kept of it. `scopes` were checked (`scopes.check_scopes`)."""
     key = PREFIX + secrets.token_urlsafe(_BYTES)
-    return key, KeyRow(f"key_{secrets.token_hex(6)}", owner, hash_key(key.encode()), now)
+    key_id = f"key_{secrets.token_hex(6)}"
+    return key, KeyRow(key_id, owner, hash_key(key.encode()), now, None, frozenset(scopes) or None, expires)
 
 
 def hash_key(key: bytes) -> bytes:

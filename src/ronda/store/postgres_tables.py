@@ -17,6 +17,7 @@ from ronda.store.tables import (
     MARKS,
     PRUNING,
     QUEUE,
+    SCOPES,
     SENDS,
     SESSIONS,
     SKILLS,
@@ -45,6 +46,7 @@ CATALOG: Final = write_tables(
         (*AGENTS, *KEYS, *SESSIONS, *FILES, *SKILLS, *QUEUE, *_SHARED, *CONTAINERS, *APPROVALS, *MARKS, *PRUNING),
         SENDS,
         CONVERSATION_AGENTS,
+        SCOPES,
     ),
 )
 

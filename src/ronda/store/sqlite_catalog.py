@@ -29,6 +29,7 @@ from ronda.store.tables import (
     MARKS,
     PRUNING,
     QUEUE,
+    SCOPES,
     SENDS,
     SESSIONS,
     SKILLS,
@@ -44,6 +45,7 @@ _MIGRATIONS: Final = write_tables(
         (*AGENTS, *KEYS, *SESSIONS, *FILES, *SKILLS, *QUEUE, *CONTAINERS, *APPROVALS, *MARKS, *PRUNING),
         SENDS,
         CONVERSATION_AGENTS,
+        SCOPES,
     ),
 )
 

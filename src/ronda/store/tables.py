@@ -126,3 +126,18 @@ MARKS: Final = (
     ){by_key}""",
     "CREATE INDEX mark_used ON mark (used)",
 )
+# What a key may do and until when, browsers that are signed in with one, and who did what in the name of all owners.
+SCOPES: Final = (
+    "ALTER TABLE key ADD COLUMN scopes {text} DEFAULT ''",
+    "ALTER TABLE key ADD COLUMN expires {any_number}",
+    "ALTER TABLE key ADD COLUMN used {any_number}",
+    """CREATE TABLE audit (
+        id {counted_key}, at {number}, owner {text}, actor {text}, act {text}, subject {text}, client {text}, details {text}
+    )""",
+    """CREATE TABLE sign_in (
+        id {text} PRIMARY KEY, hash {bytes} UNIQUE, previous {bytes}, key {text}, created {number}, rotated {number},
+        expires {number}
+    )""",
+    "CREATE INDEX sign_in_previous ON sign_in (previous)",
+    "CREATE INDEX sign_in_key ON sign_in (key, created)",
+)

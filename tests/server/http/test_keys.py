@@ -130,7 +130,7 @@ async def guarded(door: Door) -> AsyncIterator[Guarded]:
         yield Guarded(served, catalog, model, keys, ids)
 
 
-def test_only_links_health_pictures_of_pages_and_the_page_itself_need_no_key() -> None:
+def test_only_links_health_pictures_of_pages_sign_in_and_the_page_itself_need_no_key() -> None:
     public = [named(row) for row in ROUTES.rows if row.scope == "public"]
 
     assert public == [
@@ -141,6 +141,8 @@ def test_only_links_health_pictures_of_pages_and_the_page_itself_need_no_key() -
         "GET /ui",
         "GET /ui/frame",
         "GET /ui/{path:path}",
+        "POST /v1/login",
+        "POST /v1/logout",
         "GET /local-assets/{name}",
     ]
 

@@ -86,10 +86,10 @@ async def test_a_slash_at_the_end_of_an_address_changes_nothing(door: Door, path
             assert (slashed.status, await slashed.read()) == (200, await plain.read())
 
 
-def test_nothing_but_links_pictures_of_pages_the_page_itself_and_the_servers_health_is_open_to_everybody() -> None:
+def test_nothing_but_links_pictures_sign_in_the_page_itself_and_the_servers_health_is_open_to_everybody() -> None:
     assert [row.path for row in ROUTES.rows if row.scope == "public"] == [
         "/v1/file-links/{token}", "/health", "/ready", "/", "/ui", "/ui/frame",
-        "/ui/{path:path}", "/local-assets/{name}",
+        "/ui/{path:path}", "/v1/login", "/v1/logout", "/local-assets/{name}",
     ]  # fmt: skip
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ronda.server.answering.answer import MakeWriter
     from ronda.server.answering.opening import Job
     from ronda.server.config import ServerConfig
+    from ronda.server.http.auth import Auth
     from ronda.server.http.failure import ErrorWriter
     from ronda.server.services.models import Models
     from ronda.server.services.runs import Runs
@@ -126,7 +127,9 @@ class Services(Struct, frozen=True):
     models: Models
     supervisor: Supervisor
     clock: Callable[[], float]  # the time of all who share the catalog
+    auth: Auth  # whose a request is that no feature knows
     figures: Callable[[], Iterable[Figure]]  # of all features
+    feature_names: Callable[[], Sequence[str]]  # of all that this server has
     data_folder: Path | None  # None: what is kept in files is forgotten with the process
     tool_names: frozenset[str] = frozenset()  # of tools that the server has without features
     given: Mapping[str, Any] = {}  # objects that a program gave with its settings: what is searched with, …
@@ -141,6 +144,7 @@ class Feature:
     is_feature: ClassVar[bool] = True
     is_steady: bool = True  # a usual request always gets the same from it; else requests are set up one by one
     tool_names: Sequence[str] = ()  # of tools that `tools` brings to some requests
+    sign_in_headers: Sequence[bytes] = ()  # in small letters: `sign_in` is asked of requests that have one; (): of all
 
     @classmethod
     def check(cls, settings: ServerConfig) -> Iterable[Finding]:
@@ -162,7 +166,7 @@ class Feature:
 
     async def sign_in(self, request: Incoming) -> str | None:
         """Whose a request is; None: this feature does not know, and the next is asked, at last the server's own API keys. May
-        set `request.rights`."""
+        set `request.rights`, and `request.key` where it stands for a key."""
         return None
 
     async def admit(self, request: Incoming, route: Route) -> Sequence[Header]:

@@ -22,7 +22,7 @@ from ronda.errors import BadConfig, RondaError
 from ronda.host.supervisor import Supervisor, done_or_reported
 from ronda.server.config import ServerConfig
 from ronda.server.features.contract import Ask, Brought, Chore, Feature, Figure, Reopening, Services, overrides
-from ronda.server.http.incoming import Header, Incoming, Whole
+from ronda.server.http.incoming import Header, Headers, Incoming, Whole
 from ronda.server.http.routing import Route, Routes
 from ronda.store.catalog import Catalog
 from ronda.store.claims import Claims
@@ -56,6 +56,9 @@ class Features:
         self.all: tuple[Feature, ...] = tuple([feature(config, services) for feature in classes])
         self._by_name = dict(zip(names, self.all, strict=True))
         self.signing_in = self._with("sign_in")
+        headers = [one.sign_in_headers for one in self.signing_in]
+        self._signs_in_all = not all(headers)
+        self._sign_in_headers = tuple([name for names in headers for name in names])
         self.admitting = self._with("admit")
         self._asking = self._with("asked")
         self._heading = self._with("answer_headers")
@@ -99,6 +102,10 @@ class Features:
         return core.with_rows(rows) if rows else core
 
     # ---- requests ----------------------------------------------------------------------------------------------------
+
+    def may_sign_in(self, headers: Headers) -> bool:
+        """Whether a feature might know whose a request with these headers is."""
+        return self._signs_in_all or not headers.keys().isdisjoint(self._sign_in_headers)
 
     async def sign_in(self, request: Incoming) -> bool:
         """Whether a feature knows whose the request is."""

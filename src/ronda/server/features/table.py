@@ -60,6 +60,7 @@ FEATURES: Final[tuple[FeatureRow, ...]] = (
         settings="ronda.server.features.prices.settings:PriceSettings",
         when=("prices",),
     ),
+    FeatureRow("sign_in", "ronda.server.features.sign_in.feature:SignInPage"),
     FeatureRow("mcp", "ronda.server.features.mcp.feature:Mcp", when=("mcp_allow_url", GIVEN + "mcp")),
     FeatureRow(
         "web",

@@ -27,6 +27,7 @@ FRESH_FOR = 1.0  # seconds until the keys are read again: so long may one that w
 _BEARER = b"Bearer "
 _UNKNOWN = "this API key is not known here; ask whoever runs this server for one"
 _REVOKED = "this API key was revoked; ask whoever runs this server for another"
+_EXPIRED = "this API key has expired; ask whoever runs this server for another"
 
 
 class Unauthorized(BadRequest):
@@ -63,37 +64,78 @@ class KeyAuth:
     """Asks for a key as soon as there is one, and from then on: revoking the last one opens nothing."""
 
     def __init__(
-        self, keys: Keys, *, fresh_for: float = FRESH_FOR, clock: Callable[[], float] = time.monotonic
+        self,
+        keys: Keys,
+        *,
+        fresh_for: float = FRESH_FOR,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._keys = keys
         self._fresh_for = fresh_for
         self._clock = clock
+        self._wall_clock = wall_clock
         self._known: dict[bytes, KeyRow] = {}
+        self._by_id: dict[str, KeyRow] = {}
+        self._uses: dict[str, float] = {}  # when keys were used, where that is not written yet
         self._until = clock()
         self._reading: asyncio.Task[None] | None = None
 
     async def owner(self, headers: Headers) -> str:
+        row = await self.key(headers)
+        return self.bearer_name(headers) if row is None else row.owner
+
+    async def key(self, headers: Headers) -> KeyRow | None:
+        """The key that a request came with; None where this server has no keys. Raises Unauthorized."""
         if self._clock() >= self._until:
             await self._look()
+        return self._row(credential(headers)) if self._known else None
+
+    @staticmethod
+    def bearer_name(headers: Headers) -> str:
+        """The owner, where there are no keys."""
         key = credential(headers)
-        if not self._known:
-            return _name_of(key) if key else ""
-        return self._row(key).owner
+        return _name_of(key) if key else ""
 
     async def caller(self, headers: Headers) -> Caller:
-        owner = await self.owner(headers)
-        return Caller(owner, self._row(credential(headers)).id if self._known else "")
+        row = await self.key(headers)
+        return Caller(self.bearer_name(headers)) if row is None else Caller(row.owner, row.id)
 
     async def check(self, caller: Caller) -> None:
+        await self.check_key(caller)
+
+    async def check_key(self, caller: Caller) -> KeyRow | None:
+        """The caller's key; None where this server has no keys. Raises Unauthorized as `check`."""
         if self._clock() >= self._until:
             await self._look()
         if not self._known and not caller.key:
-            return
-        row = next((row for row in self._known.values() if row.id == caller.key), None)
+            return None
+        row = self._by_id.get(caller.key)
         if row is None or row.owner != caller.owner:
             raise Unauthorized(_UNKNOWN)
-        if row.revoked is not None:
-            raise Unauthorized(_REVOKED)
+        return self._good(row)
+
+    async def find(self, key_id: str) -> KeyRow | None:
+        """The key of this id, if it would be let in now."""
+        if self._clock() >= self._until:
+            await self._look()
+        row = self._by_id.get(key_id)
+        return row if row is not None and row.is_good(self._wall_clock()) else None
+
+    @property
+    def has_keys(self) -> bool:
+        """As far as this process has read them."""
+        return bool(self._known)
+
+    def forget(self) -> None:
+        """The keys have changed: the next request reads them."""
+        self._until = self._clock()
+
+    async def write_uses(self) -> None:
+        """Keep when keys were last used."""
+        if self._uses:
+            uses, self._uses = self._uses, {}
+            await self._keys.note_uses(uses)
 
     def _row(self, key: bytes) -> KeyRow:
         if not key.startswith(_BEARER):
@@ -101,12 +143,19 @@ class KeyAuth:
                 "this server wants an API key; send one as 'Authorization: Bearer KEY' or 'x-api-key: KEY'"
             )
         # Found by its hash, of which nobody can choose the bytes: how long that takes tells nothing of other keys.
-        hash = hash_key(key[len(_BEARER) :].strip())
-        row = self._known.get(hash)
-        if row is None or not hmac.compare_digest(row.hash, hash):
+        hashed = hash_key(key[len(_BEARER) :].strip())
+        row = self._known.get(hashed)
+        if row is None or not hmac.compare_digest(row.hash, hashed):
             raise Unauthorized(_UNKNOWN)
+        return self._good(row)
+
+    def _good(self, row: KeyRow) -> KeyRow:
         if row.revoked is not None:
             raise Unauthorized(_REVOKED)
+        now = self._wall_clock()
+        if row.expires is not None and row.expires <= now:
+            raise Unauthorized(_EXPIRED)
+        self._uses[row.id] = now
         return row
 
     async def _look(self) -> None:
@@ -121,7 +170,9 @@ class KeyAuth:
     async def _read(self) -> None:
         begun = self._clock()
         try:
-            self._known = {row.hash: row for row in await self._keys.all()}
+            rows = await self._keys.all()
+            self._known = {row.hash: row for row in rows}
+            self._by_id = {row.id: row for row in rows}
             self._until = begun + self._fresh_for
         finally:
             self._reading = None

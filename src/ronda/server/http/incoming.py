@@ -36,7 +36,7 @@ class Incoming:
     """The few things a door reads of a request."""
 
     __slots__ = (
-        "_memory", "_scope", "headers", "is_letter", "owner", "places", "receive", "rights", "route",
+        "_memory", "_scope", "headers", "is_letter", "key", "owner", "places", "receive", "rights", "route",
         "signed_in_by",
     )  # fmt: skip
 
@@ -54,7 +54,8 @@ class Incoming:
         self.receive = receive
         self.places = places
         self.owner = owner
-        self.rights: frozenset[str] | None = None  # what the caller's key may do; None: everything
+        self.key = ""  # the id of the API key that it came with; "": it came with none
+        self.rights: frozenset[str] | None = None  # that key's scopes (`store.scopes`); None: it has none
         self.signed_in_by = ""  # the feature that knows whose it is; "": the server's own keys
         self.route: Route | None = None  # the row of the table of addresses that answers it
         self.is_letter = False  # another process has asked, which drives no run that this one does not
@@ -67,6 +68,11 @@ class Incoming:
     @property
     def method(self) -> str:
         return str(self._scope["method"])
+
+    @property
+    def is_socket(self) -> bool:
+        """It is a WebSocket, or a message of one."""
+        return bool(self._scope["type"] == "websocket")
 
     @property
     def client(self) -> str:

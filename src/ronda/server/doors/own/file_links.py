@@ -63,7 +63,7 @@ async def content(server: Server, incoming: Incoming) -> ASGIApp:
     if link.until <= time.time():
         raise _no_link()
     try:
-        await server.owner_of_letter(Caller(link.owner, link.key))
+        await server.check_caller(Caller(link.owner, link.key))
     except Unauthorized:
         raise _no_link() from None
     return send_file(server, incoming, await server.files.find(link.owner, link.id))

@@ -181,6 +181,7 @@ class Connection:
             if name in fields and not (name == "stream" and bytes(fields[name]) == b"true"):
                 raise BadRequest(f"'{name}' is of the HTTP transport and does not go with a WebSocket", param=name)
         incoming = Incoming(self._scope, self._until_closed)
+        incoming.route = self._route
         await self._server.sign_in(incoming)  # again: a connection may outlast its key
         if self._server.features.admitting and self._route is not None:
             await self._server.features.admit(incoming, self._route)
@@ -212,6 +213,7 @@ class Connection:
         if unknown := sorted(fields.keys() - {"type", "response_id", "starting_after"}):
             raise BadRequest(f"'{unknown[0][:60]}' does not go with \"response.follow\"", param=unknown[0])
         request = Incoming(self._scope, self._until_closed)
+        request.route = self._route
         await self._server.sign_in(request)
         stream = await follow_response(self._server, request, id, after, sse=False)
         self._is_refused = False
