@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from ronda.server.doors.own.runs import LONGEST_PAGE, PAGE
+from ronda.server.doors.own.run_lists import LONGEST_PAGE, MOST_PIECES, PAGE, PIECES
 from ronda.server.services.run_states import SHOWN_STATES
 from ronda.wire import run_request, session_fields
 from ronda.wire.app_stream.parameters import GenerationType, InputMode, Stack
@@ -32,14 +32,30 @@ APPROVALS: Final = {
     },
 }
 
+_CHOSEN_RUNS: Final = {
+    "state": "read: " + ", ".join(SHOWN_STATES) + "; several with commas, or given again",
+    "session": "read",
+    "agent": "read: its name; several likewise",
+    "model": "read: its name; several likewise",
+    "q": "read: a text in the first words, the model, the agent or the id",
+    "since": "read: when runs began, in seconds since 1970, or as 2026-01-31T12:00:00Z",
+    "until": "read: likewise",
+    "min_cost": "read: in US dollars",
+    "children": "read: false leaves out runs that are calls of others",
+    "parent": "read: a run; those that go on from it, or are calls of it",
+    "root": "read: a run; it, and all that go on from it",
+    "group": "read: the variants of one request, in their order",
+}
 RUNS: Final = {
     "GET /v1/runs": {
-        "state": "read: " + ", ".join(SHOWN_STATES),
-        "session": "read",
-        "agent": "read: its name",
-        "group": "read: the variants of one request, in their order; goes with no other",
+        **_CHOSEN_RUNS,
         "limit": f"read: up to {LONGEST_PAGE}; {PAGE} if left out",
         "before": "read: `next` of the page before",
+    },
+    "GET /v1/runs/summary": {
+        **_CHOSEN_RUNS,
+        "span": "read: how far back from `until` (or now), such as 1h or 7d; 24h if left out",
+        "pieces": f"read: of the histogram, up to {MOST_PIECES}; {PIECES} if left out",
     },
     "POST /v1/runs": run_request.FIELDS,
     "POST /v1/runs/{id}/steer": {"text": "read: what the model hears with its next call"},

@@ -107,7 +107,9 @@ async def test_a_list_of_runs_tells_which_of_them_wait(kind: str, tmp_path: Path
     states = []
 
     async def look() -> None:
-        states.append({state: len((await journal.list_runs(RunQuery("ann", state=state))).runs) for state in STATES})
+        states.append(
+            {state: len((await journal.list_runs(RunQuery("ann", states=(state,)))).runs) for state in STATES}
+        )
 
     with pytest.raises(RunWaiting):
         await invoke_agent_async(agent, "go", **options)

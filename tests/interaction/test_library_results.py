@@ -241,7 +241,7 @@ async def test_a_run_of_a_server_that_goes_on_in_a_program_reads_the_files_of_th
     journal = SqliteJournal(tmp_path / "journal.db")
     model = ScriptedModel(says("done"))
     [approval] = answer["approvals"]
-    [waiting] = (await journal.list_runs(RunQuery("", state="waiting"))).runs
+    [waiting] = (await journal.list_runs(RunQuery("", states=("waiting",)))).runs
     agent = Agent(model, tools=[report])
     result = await resume_agent_async(waiting.run, {approval["approval_id"]: True}, journal=journal, agent=agent)
     await journal.close()

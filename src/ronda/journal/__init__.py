@@ -22,6 +22,7 @@ from msgspec import Struct
 from ronda.core.events import Asked, EndReason, Event, Preview, RunFinished, RunStarted
 from ronda.core.plan import ToolSpec
 from ronda.errors import RondaError
+from ronda.journal.tally import Beginning, Figures
 
 
 class JournalConflict(RondaError):
@@ -48,6 +49,8 @@ def driven_elsewhere(run: str) -> JournalConflict:
 
 
 RunState: TypeAlias = Literal["running", "waiting", "finished", "failed", "cancelled", "interrupted"]
+# What lists say, too: nobody has begun to drive it yet. A journal does not know that by itself.
+ListedState: TypeAlias = RunState | Literal["queued"]
 
 
 class UnfinishedRun(Struct, frozen=True):
@@ -59,39 +62,6 @@ class UnfinishedRun(Struct, frozen=True):
     is_waiting: bool = False
 
 
-class RunSummary(Struct, frozen=True):
-    """What is told of a run without reading its events. One that has no end and does not wait is under way, or will be
-    again: somebody drives it, or will when it is picked up."""
-
-    run: str
-    session: str
-    agent: str
-    state: RunState
-    started: float
-    ended: float | None
-
-
-class RunQuery(Struct, frozen=True):
-    """Which of an owner's runs to list: those `among` these names, if any are named, and `without` those. `before` is what the
-    page before said."""
-
-    owner: str
-    state: RunState | None = None
-    session: str | None = None
-    agent: str | None = None
-    before: int | None = None
-    limit: int = 20
-    among: tuple[str, ...] | None = None
-    without: tuple[str, ...] = ()
-
-
-class RunPage(Struct, frozen=True):
-    """The newest first. `before` is where the next page begins; None where this is the last."""
-
-    runs: list[RunSummary]
-    before: int | None = None
-
-
 class OpenQuestion(Struct, frozen=True, omit_defaults=True):
     """A question that waits for a person, with what a list tells of it: of its tool no more than what it is, and in which round
     the call was made."""
@@ -99,6 +69,60 @@ class OpenQuestion(Struct, frozen=True, omit_defaults=True):
     question: Asked
     tool: ToolSpec | None = None
     round: int = 0
+
+
+class RunSummary(Struct, frozen=True):
+    """What is told of a run without reading its events. One that has no end and does not wait is under way, or will be
+    again: somebody drives it, or will when it is picked up. `beginning` and `figures` are None in a run of a Ronda that did not
+    note them; `questions` are those that are open."""
+
+    run: str
+    session: str
+    agent: str
+    state: ListedState
+    started: float
+    ended: float | None
+    beginning: Beginning | None = None
+    figures: Figures | None = None
+    questions: tuple[OpenQuestion, ...] = ()
+
+
+class RunQuery(Struct, frozen=True):
+    """Which of an owner's runs to list: all that fit each member that is given. `before` is what the page before said; `queued`
+    are the runs that nobody has begun to drive. `since` and `until` are of their beginning; `root` is a run, for itself and all
+    that go on from it. A run of which the journal did not note what is asked for does not fit."""
+
+    owner: str
+    states: tuple[ListedState, ...] = ()
+    session: str | None = None
+    agents: tuple[str, ...] = ()
+    before: int | None = None
+    limit: int = 20
+    queued: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    words: str = ""  # in its first words, its model, its agent, or its name
+    since: float | None = None
+    until: float | None = None
+    min_cost: float | None = None
+    children: bool = True  # those that are calls of others, too
+    parent: str | None = None
+    root: str | None = None
+    group: str | None = None
+    names: tuple[str, ...] | None = None  # these alone
+
+
+class RunCounts(Struct, frozen=True):
+    """How many runs stand how, and how many of them began in each of equal pieces of time."""
+
+    states: dict[ListedState, int]
+    pieces: list[dict[ListedState, int]]
+
+
+class RunPage(Struct, frozen=True):
+    """The newest first. `before` is where the next page begins; None where this is the last."""
+
+    runs: list[RunSummary]
+    before: int | None = None
 
 
 class RunQuestions(Struct, frozen=True):
@@ -147,8 +171,9 @@ class Journal(Protocol):
         """The run, which is driven here, waits for the caller's results of these calls. Kept with its events; the newest run
         wins."""
 
-    def note_questions(self, run: str, questions: tuple[OpenQuestion, ...]) -> None:
-        """These, and no others, are open in the run, which is driven here. Kept with its events, for `open_questions`."""
+    def note_questions(self, run: str, questions: tuple[OpenQuestion, ...], *, waits: bool = False) -> None:
+        """These, and no others, are open in the run, which is driven here. Kept with its events, for `open_questions`. `waits`:
+        nothing happens until one is answered, although a tool of the run may be running; so it is listed as waiting."""
 
     async def open_questions(self, owner: str, limit: int) -> list[RunQuestions]:
         """Of the owner's runs without an end those that ask something, or may: first those under way, then those that wait, of
@@ -162,7 +187,11 @@ class Journal(Protocol):
         release could be kept."""
 
     async def list_runs(self, query: RunQuery) -> RunPage:
-        """One page of an owner's runs, the newest first."""
+        """One page of an owner's runs, the newest first. Reads no run's events."""
+
+    async def count_runs(self, query: RunQuery, since: float, until: float, pieces: int) -> RunCounts:
+        """How many of an owner's runs began in that time, or have no end yet, and how each stands; and how many began in each of
+        so many pieces of it. `limit` and `before` of the query count for nothing."""
 
     def pause(self, run: str) -> None:
         """The run, which is driven here, has nothing to do until an answer comes: it is listed as waiting until its next event is

@@ -14,6 +14,7 @@ from ronda.core.sizes import events_size
 from ronda.errors import ProtocolError, RondaError
 from ronda.journal import OpenQuestion, driven_here
 from ronda.journal.previews import PendingPreviews, PreviewBatch, outlives
+from ronda.journal.tally import Figures, Tally
 
 LARGE: Final = 256 << 10  # as `core.sizes` counts: more than this is not for the event loop
 
@@ -25,7 +26,7 @@ class RunBuffer:
 
     __slots__ = (
         "__weakref__", "can_wait", "dirty", "error", "expected", "finished", "is_awaited", "is_reported", "key", "marked", "name",
-        "next", "pending", "previews", "questions", "released", "size", "waiting", "was_waiting",
+        "next", "pending", "previews", "questions", "released", "size", "tally", "waiting", "waits_within", "was_waiting",
     )  # fmt: skip
 
     def __init__(self, name: str, key: int, next: int) -> None:
@@ -37,6 +38,8 @@ class RunBuffer:
         self.previews: PendingPreviews | None = None  # of one that outlives its process
         self.expected: list[tuple[str, str]] = []
         self.questions: tuple[OpenQuestion, ...] | None = None  # None: as they were
+        self.waits_within = False  # with these open nothing happens, although a tool of it may run
+        self.tally = Tally()
         self.dirty = False
         self.is_awaited = False  # a barrier waits for it
         # Until a barrier does: it has nothing to do with other runs, and does not outlive its process.
@@ -80,7 +83,9 @@ class Portion(Struct):
     is_waiting: bool
     previews: list[PreviewBatch] = []
     questions: tuple[OpenQuestion, ...] | None = None
+    waits_within: bool = False
     are_over: bool = False  # the previews before these are of rounds that are over
+    figures: Figures | None = None  # for the row of the run; None: it has them, or will
     error: RondaError | None = None  # it cannot be written
 
     @classmethod
@@ -93,6 +98,10 @@ class Portion(Struct):
         if buffer.expected:
             buffer.expected = []
         portion.questions, buffer.questions = buffer.questions, None
+        portion.waits_within = buffer.waits_within
+        tally = buffer.tally
+        if not buffer.key or buffer.finished or tally.is_due() or ((is_let_go or buffer.waiting) and tally.is_news):
+            portion.figures, tally.is_news = tally.figures, False
         if buffer.previews is not None:
             portion._take_previews(buffer.previews)
         return portion
@@ -101,6 +110,12 @@ class Portion(Struct):
         self.previews, waiting.pending = waiting.pending, []
         if self.events:  # which say what those said that are dropped
             self.are_over, waiting.are_over = waiting.are_over, False
+
+    @property
+    def only_counts(self) -> bool:
+        """Whether the figures are written by themselves: else they go with the run's start, or with its end."""
+        is_end = bool(self.events) and type(self.events[-1]) is RunFinished
+        return self.figures is not None and self.key != 0 and not is_end
 
     def leaves_more(self) -> bool:
         """Whether something of the run is still to be written: more was said meanwhile, or it waits, or was let go of."""
@@ -117,6 +132,8 @@ class Portion(Struct):
         buffer.expected = self.expected + buffer.expected
         if buffer.questions is None:
             buffer.questions = self.questions
+        if self.figures is not None:
+            buffer.tally.is_news = True
         if buffer.previews is not None:
             buffer.previews.put_back(self.previews, are_over=self.are_over)
 
@@ -166,6 +183,7 @@ class BufferedJournal:
         elif buffer.error is not None:
             return
         buffer.pending += events
+        buffer.tally.add(events)
         buffer.size += events_size(events, LARGE) if size is None else size
         buffer.waiting = False
         if buffer.previews is not None:
@@ -180,6 +198,7 @@ class BufferedJournal:
         buffer = self._buffers[run] = RunBuffer(run, key, len(events))
         buffer.finished = type(events[-1]) is RunFinished
         buffer.was_waiting = is_waiting
+        buffer.tally.add(events)
         if outlives(events):
             buffer.previews = PendingPreviews(len(events))
 
@@ -191,12 +210,12 @@ class BufferedJournal:
         if not buffer.dirty and buffer.error is None:
             self._writing.mark(buffer)
 
-    def note_questions(self, run: str, questions: tuple[OpenQuestion, ...]) -> None:
+    def note_questions(self, run: str, questions: tuple[OpenQuestion, ...], *, waits: bool = False) -> None:
         buffer = self._buffers.get(run)
         if buffer is None:
             raise _not_driven(run)
         if buffer.error is None:
-            buffer.questions = questions
+            buffer.questions, buffer.waits_within = questions, waits
             if not buffer.dirty:
                 self._writing.mark(buffer)
 

@@ -1,4 +1,4 @@
-"""What both databases do alike with the rows of runs: rows of `event` become events, and rows of `run` a page of a list."""
+"""What both databases do alike with the rows of runs: rows of `event` become events. Lists of runs are in `run_lists`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import Final, get_args
 
 import msgspec
 from msgspec import Raw, Struct
-from msgspec.structs import asdict
 
 from ronda.core.events import FORMAT, Event, RunStarted, Warned
-from ronda.journal import OpenQuestion, RunPage, RunQuery, RunQuestions, RunSummary, UnfinishedRun, WrittenByNewer
+from ronda.journal import UnfinishedRun, WrittenByNewer
 from ronda.store import StoreError
-from ronda.store.sql import Sql
 
 _log = logging.getLogger(__name__)
 
@@ -117,47 +115,3 @@ def read_unfinished(runs: Iterable[tuple[str, bool]], read: Callable[[str], list
         if events and type(start := events[0]) is RunStarted:
             unfinished.append(UnfinishedRun(run, len(events), start, is_waiting))
     return unfinished
-
-
-_PAGE: Final = """SELECT id, name, session, agent, coalesce(state, 'running'), started, ended FROM run
-    WHERE id < :before AND owner = :owner AND (CAST(:state AS TEXT) IS NULL OR coalesce(state, 'running') = :state)
-        AND (CAST(:session AS TEXT) IS NULL OR session = :session) AND (CAST(:agent AS TEXT) IS NULL OR agent = :agent)
-        AND {is_named}
-    ORDER BY id DESC LIMIT :limit"""
-
-
-def list_runs(db: Sql, query: RunQuery, is_named: str, write_names: Callable[[tuple[str, ...]], object]) -> RunPage:
-    """One page of an owner's runs, backwards by id. Lists of names are the database's own: the condition that a name is
-    one of `:among` and none of `:without`, and what is written for these."""
-    values = asdict(query) | {
-        "before": 2**63 - 1 if query.before is None else query.before,
-        "limit": query.limit + 1,
-        "among": None if query.among is None else write_names(query.among),
-        "without": write_names(query.without),
-    }
-    rows = db.execute(_PAGE.format(is_named=is_named), values).fetchall()
-    limit = query.limit
-    runs = [RunSummary(*row[1:]) for row in rows[:limit]]
-    return RunPage(runs, rows[limit - 1][0] if len(rows) > limit else None)
-
-
-# A run that has handed out no call has asked nothing.
-_ASKING: Final = """SELECT name, coalesce(session, ''), questions FROM run WHERE owner = :owner AND ended IS NULL
-        AND (questions IS NOT NULL OR state = 'waiting' OR EXISTS (SELECT 1 FROM call WHERE call.run = run.{key}))
-    ORDER BY coalesce(state, 'running') = 'waiting', id DESC LIMIT :limit"""
-
-
-def open_questions(db: Sql, owner: str, limit: int, key: str) -> list[RunQuestions]:
-    """`key`: by which column of `run` the rows of `call` know it."""
-    rows = db.execute(_ASKING.format(key=key), {"owner": owner, "limit": limit}).fetchall()
-    return [RunQuestions(run, session, _read_questions(body)) for run, session, body in rows]
-
-
-_decode_questions = msgspec.json.Decoder(tuple[OpenQuestion, ...]).decode
-
-
-def _read_questions(body: bytes | None) -> tuple[OpenQuestion, ...] | None:
-    try:
-        return None if body is None else _decode_questions(body)
-    except msgspec.MsgspecError:  # of a newer Ronda: as much as this one knows, the events tell
-        return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import cast
 
 from ronda.core.events import PREVIEWS, Event, Preview, RunFinished, RunStarted
@@ -11,17 +11,20 @@ from ronda.core.sizes import EVENT_BYTES, LARGE, events_size
 from ronda.errors import ProtocolError
 from ronda.journal import (
     JournalConflict,
+    ListedState,
     OpenQuestion,
+    RunCounts,
     RunPage,
     RunQuery,
     RunQuestions,
-    RunState,
     RunSummary,
     UnfinishedRun,
     driven_here,
     state_at,
 )
 from ronda.journal.previews import KEPT_BYTES, PreviewsAfter, outlives
+from ronda.journal.run_lists import chosen_by, count_listed
+from ronda.journal.tally import Beginning, Tally
 
 LOOKS_EVERY = 0.05  # seconds
 MAX_BYTES = (
@@ -40,7 +43,9 @@ class _RunRecord:
         "questions",
         "room",
         "size",
+        "tally",
         "waiting",
+        "waits_within",
     )
 
     def __init__(self, place: int) -> None:
@@ -54,19 +59,32 @@ class _RunRecord:
         self.waiting = False
         self.calls: list[tuple[str, str]] = []
         self.questions: tuple[OpenQuestion, ...] | None = None
+        self.waits_within = False
+        self.tally = Tally()
 
     @property
     def finished(self) -> bool:
         return bool(self.events) and type(self.events[-1]) is RunFinished
 
-    @property
-    def summary(self) -> RunSummary:
+    def summary(self, queued: Container[str]) -> RunSummary:
         start, end = self.events[0], self.events[-1]
         assert type(start) is RunStarted
-        is_over = type(end) is RunFinished
-        state: RunState = state_at(end) if type(end) is RunFinished else "waiting" if self.waiting else "running"
-        ended = getattr(end, "at", 0.0) if is_over else None
-        return RunSummary(start.run, start.session, start.agent, state, start.at, ended)
+        state: ListedState = "queued" if start.run in queued else "running"
+        if type(end) is RunFinished:
+            state = state_at(end)
+        elif self.waiting or self.waits_within:
+            state = "waiting"
+        return RunSummary(
+            start.run,
+            start.session,
+            start.agent,
+            state,
+            start.at,
+            end.at if type(end) is RunFinished else None,
+            Beginning.of(start),
+            self.tally.figures,
+            () if type(end) is RunFinished else self.questions or (),
+        )
 
 
 class MemoryJournal:
@@ -101,6 +119,7 @@ class MemoryJournal:
         elif record is None or not record.is_driven:
             raise ProtocolError(f"nobody holds run {run!r} here; resume it before appending to it")
         record.events += events
+        record.tally.add(events)
         record.size += events_size(events, LARGE) if size is None else size
         record.waiting = False
         if type(events[-1]) is RunFinished:
@@ -145,11 +164,11 @@ class MemoryJournal:
             self._calls[owner, call_id] = run
             record.calls.append((owner, call_id))
 
-    def note_questions(self, run: str, questions: tuple[OpenQuestion, ...]) -> None:
+    def note_questions(self, run: str, questions: tuple[OpenQuestion, ...], *, waits: bool = False) -> None:
         record = self._runs.get(run)
         if record is None or not record.is_driven:
             raise ProtocolError(f"nobody holds run {run!r} here; say what it asks before releasing it")
-        record.questions = questions
+        record.questions, record.waits_within = questions, waits
 
     async def open_questions(self, owner: str, limit: int) -> list[RunQuestions]:
         asking: list[tuple[bool, RunQuestions]] = []
@@ -173,25 +192,37 @@ class MemoryJournal:
         return found
 
     async def list_runs(self, query: RunQuery) -> RunPage:
-        state, session, agent = query.state, query.session, query.agent
         found: list[RunSummary] = []
         last: int | None = None
-        for record in reversed(self._runs.values()):
-            start = record.events[0]
-            if type(start) is not RunStarted or start.owner != query.owner:
-                continue
-            if query.before is not None and record.place >= query.before:
-                continue
-            one = record.summary
-            is_named = query.among is None or one.run in query.among
-            if not is_named or one.run in query.without:
-                continue
-            if state in (None, one.state) and session in (None, one.session) and agent in (None, one.agent):
+        for place, one in self._listed(query):
+            if query.before is None or place < query.before:
                 if len(found) == query.limit:
                     return RunPage(found, last)
                 found.append(one)
-                last = record.place
+                last = place
         return RunPage(found)
+
+    async def count_runs(self, query: RunQuery, since: float, until: float, pieces: int) -> RunCounts:
+        return count_listed([one for _, one in self._listed(query)], since, until, pieces)
+
+    def _listed(self, query: RunQuery) -> Iterator[tuple[int, RunSummary]]:
+        """The runs that are asked for, the newest first, and the place of each."""
+        line = frozenset() if query.root is None else self._line(query.root)
+        for record in reversed(self._runs.values()):
+            start = record.events[0]
+            if type(start) is RunStarted and start.owner == query.owner:
+                one = record.summary(query.queued)
+                if chosen_by(query, one, start.owner, line):
+                    yield record.place, one
+
+    def _line(self, root: str) -> frozenset[str]:
+        """A run, and all that go on from it: each began after its parent."""
+        line = {root}
+        for name, record in self._runs.items():
+            start = record.events[0]
+            if type(start) is RunStarted and start.parent is not None and start.parent[0] in line:
+                line.add(name)
+        return frozenset(line)
 
     def pause(self, run: str) -> None:
         if (record := self._runs.get(run)) is not None and record.is_driven:

@@ -26,6 +26,7 @@ from ronda.core.events import Event
 from ronda.errors import RondaError
 from ronda.journal import (
     JournalConflict,
+    RunCounts,
     RunPage,
     RunQuery,
     RunQuestions,
@@ -35,12 +36,13 @@ from ronda.journal import (
     is_text,
 )
 from ronda.journal.buffers import BufferedJournal, Portion, RunBuffer
-from ronda.journal.event_rows import open_questions, read_unfinished
+from ronda.journal.event_rows import read_unfinished
 from ronda.journal.postgres_prune import bytes_of_owners, forget, forget_old, forget_oldest, forget_previews, newest
-from ronda.journal.postgres_reader import find, find_driver, list_runs, open_runs, read_previews, take
+from ronda.journal.postgres_reader import count_runs, find, find_driver, list_runs, open_runs, read_previews, take
 from ronda.journal.postgres_tables import JOURNAL
 from ronda.journal.postgres_writer import Batch, BatchWriter, MissingPart, notices
 from ronda.journal.previews import KEEP_PREVIEWS, KEEP_PREVIEWS_BYTES, PreviewsAfter
+from ronda.journal.run_lists import open_questions
 from ronda.store import RemoteStoreError, StoreError
 from ronda.store.postgres import Database
 from ronda.store.postgres_presence import PostgresPresence
@@ -222,6 +224,10 @@ class PostgresJournal(BufferedJournal):
     async def list_runs(self, query: RunQuery) -> RunPage:
         await self._commits.flush()
         return await self._database.read(lambda db: list_runs(db, query))
+
+    async def count_runs(self, query: RunQuery, since: float, until: float, pieces: int) -> RunCounts:
+        await self._commits.flush()
+        return await self._database.read(lambda db: count_runs(db, query, since, until, pieces))
 
     async def prune(self) -> int:
         """Forget what is too old; returns how many runs. Done without asking every so often, by one process of all."""

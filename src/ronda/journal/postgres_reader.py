@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from ronda.core.events import Event
-from ronda.journal import RunPage, RunQuery, driven_elsewhere, event_rows
+from ronda.journal import RunCounts, RunPage, RunQuery, driven_elsewhere, run_lists
 from ronda.journal.event_rows import check_drivable, read_events
 from ronda.journal.previews import PreviewsAfter, join_previews
 from ronda.journal.start_parts import join_start
@@ -82,10 +82,20 @@ def read_previews(db: Sql, run: str, after: int) -> PreviewsAfter:
 
 
 def list_runs(db: Sql, query: RunQuery) -> RunPage:
-    return event_rows.list_runs(db, query, _IS_NAMED, list)
+    return run_lists.list_runs(db, query, _WORDS)
 
 
-_IS_NAMED: Final = "(:among::text[] IS NULL OR name = ANY(:among::text[])) AND name <> ALL(:without::text[])"
+def count_runs(db: Sql, query: RunQuery, since: float, until: float, pieces: int) -> RunCounts:
+    return run_lists.count_runs(db, query, since, until, pieces, _WORDS)
+
+
+_WORDS: Final = run_lists.Words(
+    is_among=lambda column, name: f"{column} = ANY(:{name}::text[])",
+    write_texts=list,
+    contains=lambda column, name: f"position(:{name}::text in lower({column})) > 0",
+    piece="floor((started - :begin) / :width)",
+    first_since=lambda db, since: 0,  # there is an index
+)
 
 
 def take(db: Sql, place: str, run: str, me: int) -> FoundRun | None:

@@ -46,4 +46,13 @@ JOURNAL: Final = (
     ),
     # What it asks people, as a list of `OpenQuestion`; NULL in a run that has asked nothing, or not since there is this column.
     ("ALTER TABLE run ADD COLUMN questions BYTEA",),
+    # What lists tell of it (`tally`); NULL in a run that was begun before there were these columns.
+    (
+        """ALTER TABLE run ADD COLUMN model TEXT, ADD COLUMN words TEXT, ADD COLUMN parent TEXT COLLATE "C",
+            ADD COLUMN parent_call TEXT, ADD COLUMN run_group TEXT, ADD COLUMN rounds BIGINT, ADD COLUMN tool_calls BIGINT,
+            ADD COLUMN tokens_in BIGINT, ADD COLUMN tokens_out BIGINT, ADD COLUMN tokens_cached BIGINT,
+            ADD COLUMN tokens_reasoning BIGINT, ADD COLUMN cost DOUBLE PRECISION, ADD COLUMN end_reason TEXT,
+            ADD COLUMN end_code TEXT, ADD COLUMN waits_within INTEGER""",
+        "CREATE INDEX run_parent ON run (parent) WHERE parent <> ''",
+    ),
 )

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple
 from psycopg import errors
 
 from ronda.core.events import Event, RunFinished, RunStarted
@@ -21,6 +22,7 @@ from ronda.journal.codecs import KNOWN_HASHES, decode_turn, encode
 from ronda.journal.postgres_reader import decode_row
 from ronda.journal.previews import encode_previews
 from ronda.journal.start_parts import StartSplitter
+from ronda.journal.tally import NO_FIGURES, Beginning, Figures
 from ronda.store import StoreError
 from ronda.store.postgres import PostgresSql
 from ronda.store.postgres_presence import Notice
@@ -37,14 +39,15 @@ class Batch(Struct):
     turns: dict[bytes, tuple[bytes | None, bytes]] = {}
     values: dict[bytes, bytes] = {}
     events: list[tuple[str, int, bytes]] = []
-    ends: list[tuple[str, str, float]] = []
+    ends: list[tuple[Any, ...]] = []
+    counts: list[tuple[Any, ...]] = []
     go_on: list[str] = []
     pauses: list[str] = []
     releases: list[str] = []
     over: list[str] = []  # whose previews are of rounds that are over
     previews: list[tuple[str, int, int, bytes]] = []
     calls: dict[tuple[str, str], str] = {}
-    questions: list[tuple[str, bytes]] = []
+    questions: list[tuple[str, bytes, int]] = []
 
 
 class BatchWriter:
@@ -58,7 +61,7 @@ class BatchWriter:
 
     def prepare(self, portions: Sequence[Portion], now: float) -> Batch:
         """What cannot be written has an error in its portion, and is left out."""
-        batch = Batch([], {}, {}, [], [], [], [], [], [], [], {}, [])
+        batch = Batch([], {}, {}, [], [], [], [], [], [], [], [], {}, [])
         for portion in portions:
             buffer = portion.buffer
             try:
@@ -69,7 +72,9 @@ class BatchWriter:
                     (owner + call_id).encode()
                     batch.calls[owner, call_id] = buffer.name
                 if portion.questions is not None:
-                    batch.questions.append((buffer.name, encode(portion.questions)))
+                    batch.questions.append((buffer.name, encode(portion.questions), int(portion.waits_within)))
+                if portion.only_counts:
+                    batch.counts.append((buffer.name, *astuple(portion.figures or NO_FIGURES)))
             except (UnicodeError, TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
                 portion.error = StoreError(
                     self._place,
@@ -89,27 +94,31 @@ class BatchWriter:
         buffer, events, last = portion.buffer, portion.events, portion.events[-1]
         end = state_at(last) if type(last) is RunFinished else None
         start = None
+        figures = portion.figures or NO_FIGURES
         if not buffer.key:
-            start, row = self._start(batch, buffer.name, events[0], now, end)
+            start, row = self._start(batch, buffer.name, events[0], now, end, figures)
             events = [start, *events[1:]]
         body = encode(events)
         decode_row(body)  # what cannot be read back is not kept: NaN becomes null, and a Raw may hold anything
         if start is not None:
             batch.starts.append(row)
         elif end is not None:
-            batch.ends.append((buffer.name, end, now))
+            batch.ends.append((buffer.name, end, now, *astuple(figures)))
         elif buffer.was_waiting:
             batch.go_on.append(buffer.name)
         batch.events.append((buffer.name, buffer.next, body))
 
     def _start(
-        self, batch: Batch, name: str, start: Event, now: float, end: str | None
+        self, batch: Batch, name: str, start: Event, now: float, end: str | None, figures: Figures
     ) -> tuple[RunStarted, tuple[Any, ...]]:
         assert type(start) is RunStarted
+        beginning = Beginning.of(start)
+        "".join(astuple(beginning)).encode()
         "".join((start.owner, start.session, start.agent)).encode()
         start, tip, tools, file = self._starts.split(start, _PartBatch(batch, self._known))
         ended = None if end is None else now
-        return start, (name, now, ended, end, tip, tools, file, start.owner, start.session, start.agent)
+        row = (name, now, ended, end, tip, tools, file, start.owner, start.session, start.agent)
+        return start, (*row, *astuple(beginning), *astuple(figures))
 
     def write(self, db: PostgresSql, batch: Batch) -> set[str]:
         """The names of those whose events were written; the others are driven by somebody else."""
@@ -139,6 +148,8 @@ class BatchWriter:
                     written = execute(_EVENTS, [names, me, names, numbers, bodies])
                 if batch.ends:
                     execute(_ENDS, [*_columns(batch.ends), me])
+                if batch.counts:
+                    execute(_COUNTS, [*_columns(batch.counts), me])
                 if batch.go_on:
                     execute(_GO_ON, [batch.go_on, me])
                 if batch.over:
@@ -196,15 +207,26 @@ def _columns(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-_START: Final = """INSERT INTO run (writer, name, started, ended, state, tip, tools, file, owner, session, agent)
+_FIGURES: Final = (
+    "rounds, tool_calls, tokens_in, tokens_out, tokens_cached, tokens_reasoning, cost, end_reason, end_code"
+)
+_FIGURE_ARRAYS: Final = """?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::float8[], ?::text[],
+    ?::text[]"""
+_SET_FIGURES: Final = ", ".join([f"{name} = new.{name}" for name in _FIGURES.split(", ")])
+_START: Final = f"""INSERT INTO run (writer, name, started, ended, state, tip, tools, file, owner, session, agent,
+        model, words, parent, parent_call, run_group, {_FIGURES})
     SELECT ?::bigint, * FROM unnest(?::text[], ?::float8[], ?::float8[], ?::text[], ?::bytea[], ?::bytea[], ?::bytea[],
-        ?::text[], ?::text[], ?::text[]) ON CONFLICT (name) DO NOTHING"""
+        ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], {_FIGURE_ARRAYS})
+        ON CONFLICT (name) DO NOTHING"""
 _EVENTS: Final = """WITH mine AS MATERIALIZED (
         SELECT name FROM run WHERE name = ANY(?::text[]) AND writer = ? ORDER BY name FOR KEY SHARE
     ) INSERT INTO event (run, number, body) SELECT new.* FROM unnest(?::text[], ?::int[], ?::bytea[]) AS new (run, number, body)
     JOIN mine ON mine.name = new.run ON CONFLICT DO NOTHING RETURNING run"""
-_ENDS: Final = """UPDATE run SET ended = new.ended, state = new.state
-    FROM unnest(?::text[], ?::text[], ?::float8[]) AS new (run, state, ended) WHERE name = new.run AND writer = ?"""
+_ENDS: Final = f"""UPDATE run SET ended = new.ended, state = new.state, {_SET_FIGURES}
+    FROM unnest(?::text[], ?::text[], ?::float8[], {_FIGURE_ARRAYS}) AS new (run, state, ended, {_FIGURES})
+    WHERE name = new.run AND writer = ?"""
+_COUNTS: Final = f"""UPDATE run SET {_SET_FIGURES} FROM unnest(?::text[], {_FIGURE_ARRAYS}) AS new (run, {_FIGURES})
+    WHERE name = new.run AND writer = ?"""
 _GO_ON: Final = "UPDATE run SET state = NULL WHERE name = ANY(?::text[]) AND state = 'waiting' AND writer = ?"
 _OVER: Final = "DELETE FROM preview USING run WHERE run = ANY(?::text[]) AND run.name = run AND writer = ?"
 _PREVIEWS: Final = """INSERT INTO preview
@@ -213,8 +235,8 @@ _PREVIEWS: Final = """INSERT INTO preview
 _CALLS: Final = """INSERT INTO call (owner, id, run)
     SELECT new.* FROM unnest(?::text[], ?::text[], ?::text[]) AS new (owner, id, run)
     JOIN run ON name = new.run AND writer = ? ON CONFLICT (owner, id) DO UPDATE SET run = excluded.run"""
-_QUESTIONS: Final = """UPDATE run SET questions = new.questions
-    FROM unnest(?::text[], ?::bytea[]) AS new (run, questions) WHERE name = new.run AND writer = ?"""
+_QUESTIONS: Final = """UPDATE run SET questions = new.questions, waits_within = new.waits
+    FROM unnest(?::text[], ?::bytea[], ?::int[]) AS new (run, questions, waits) WHERE name = new.run AND writer = ?"""
 _PAUSES: Final = "UPDATE run SET state = 'waiting' WHERE name = ANY(?::text[]) AND ended IS NULL AND writer = ?"
 _RELEASES: Final = "UPDATE run SET writer = NULL WHERE name = ANY(?::text[]) AND writer = ?"
 

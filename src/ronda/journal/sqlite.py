@@ -19,6 +19,7 @@ from typing import Literal, TypeVar
 from ronda.core.events import Event
 from ronda.journal import (
     JournalConflict,
+    RunCounts,
     RunPage,
     RunQuery,
     RunQuestions,
@@ -28,16 +29,17 @@ from ronda.journal import (
     is_text,
 )
 from ronda.journal.buffers import BufferedJournal
-from ronda.journal.event_rows import check_drivable, open_questions, read_unfinished
+from ronda.journal.event_rows import check_drivable, read_unfinished
 from ronda.journal.previews import (
     KEEP_PREVIEWS,
     KEEP_PREVIEWS_BYTES,
     PreviewsAfter,
     read_previews,
 )
+from ronda.journal.run_lists import open_questions
 from ronda.journal.sqlite_commits import RETRY_LOCKED, Commits
 from ronda.journal.sqlite_prune import forget
-from ronda.journal.sqlite_reader import FoundRun, find, is_long, list_runs
+from ronda.journal.sqlite_reader import FoundRun, count_runs, find, is_long, list_runs
 from ronda.journal.sqlite_tables import MIGRATIONS
 from ronda.journal.sqlite_upkeep import Upkeep
 from ronda.journal.sqlite_writer import RowWriter
@@ -248,6 +250,10 @@ class SqliteJournal(BufferedJournal):
     async def list_runs(self, query: RunQuery) -> RunPage:
         await self._commits.flush()
         return await self._upkeep.aside(lambda db: list_runs(db, query))
+
+    async def count_runs(self, query: RunQuery, since: float, until: float, pieces: int) -> RunCounts:
+        await self._commits.flush()
+        return await self._upkeep.aside(lambda db: count_runs(db, query, since, until, pieces))
 
     async def prune(self) -> int:
         """Forget what is beyond the limits now; returns how many runs. Done without asking at the start and every so often."""

@@ -26,6 +26,7 @@ from ronda.journal.buffers import LARGE, Portion, RunBuffer
 from ronda.journal.previews import write_previews
 from ronda.journal.sqlite_upkeep import Upkeep
 from ronda.journal.sqlite_writer import LARGE_VALUE, RowWriter
+from ronda.journal.tally import NO_FIGURES
 from ronda.store import StoreError
 from ronda.store.fork import GATE
 from ronda.store.sqlite import FILE_MOVED, MEMORY, explain, is_busy
@@ -264,10 +265,11 @@ class Commits:
             now = self._now()
             for portion in portions:
                 buffer, key = portion.buffer, portion.key
+                figures = portion.figures or NO_FIGURES
                 try:
                     if portion.events:
                         is_large = portion.size > LARGE_VALUE
-                        key, added = rows.write(buffer.name, key, buffer.next, portion.events, now, is_large)
+                        key, added = rows.write(buffer.name, key, buffer.next, portion.events, now, is_large, figures)
                         size += added
                         if buffer.was_waiting:
                             rows.unpause(key)
@@ -277,7 +279,9 @@ class Commits:
                     for owner, call_id in portion.expected:
                         rows.expect(key, owner, call_id)
                     if portion.questions is not None:
-                        rows.note_questions(key, portion.questions)
+                        rows.note_questions(key, portion.questions, portion.waits_within)
+                    if portion.only_counts:
+                        rows.count(key, figures)
                 except RondaError as error:
                     portion.error = error
                     rows.forget()

@@ -11,10 +11,12 @@ from msgspec.structs import replace
 
 from ronda.core.events import AgentFile, Event, ModelFinished, ModelInterrupted, RunStarted, ToolFinished
 from ronda.drive.offload import LIGHT_BYTES, LIGHT_TURNS
-from ronda.journal import RunPage, RunQuery, event_rows
+from ronda.journal import RunCounts, RunPage, RunQuery, run_lists
 from ronda.journal.event_rows import TornRow, read_events
 from ronda.journal.sqlite_tables import LargeEvent, decode_answer, decode_result, decode_row
 from ronda.journal.start_parts import hash_file, join_start
+from ronda.store.sql import Sql
+from ronda.store.sqlite import transaction
 
 
 class FoundRun(Struct, frozen=True):
@@ -87,11 +89,45 @@ _SIZE: Final = """WITH RECURSIVE
 
 
 def list_runs(db: sqlite3.Connection, query: RunQuery) -> RunPage:
-    return event_rows.list_runs(db, query, _IS_NAMED, lambda names: msgspec.json.encode(names).decode())
+    db.create_function("folded", 1, _fold, deterministic=True)
+    with transaction(db, "DEFERRED"):
+        return run_lists.list_runs(db, query, _WORDS)
 
 
-_IS_NAMED: Final = """(:among IS NULL OR name IN (SELECT value FROM json_each(:among)))
-    AND name NOT IN (SELECT value FROM json_each(:without))"""
+def count_runs(db: sqlite3.Connection, query: RunQuery, since: float, until: float, pieces: int) -> RunCounts:
+    db.create_function("folded", 1, _fold, deterministic=True)
+    with transaction(db, "DEFERRED"):
+        return run_lists.count_runs(db, query, since, until, pieces, _WORDS)
+
+
+def _fold(text: str | None) -> str | None:
+    """SQLite's own `lower` knows the letters of ASCII alone."""
+    return None if text is None else text.casefold()
+
+
+_CLOCK_STEPS: Final = 3600.0  # seconds by which a clock may have been set back while runs were written
+
+
+def _first_since(db: Sql, since: float) -> int:
+    """Ids grow with time, so that no index by time is needed: the place is found by halving."""
+    low, high = 0, int(db.execute("SELECT coalesce(max(id), 0) FROM run").fetchone()[0]) + 1
+    while low < high:
+        middle = (low + high) // 2
+        row = db.execute("SELECT id, started FROM run WHERE id >= ? ORDER BY id LIMIT 1", (middle,)).fetchone()
+        if row is None or row[1] >= since - _CLOCK_STEPS:
+            high = middle
+        else:
+            low = int(row[0]) + 1
+    return low
+
+
+_WORDS: Final = run_lists.Words(
+    is_among=lambda column, name: f"{column} IN (SELECT value FROM json_each(:{name}))",
+    write_texts=lambda texts: msgspec.json.encode(texts).decode(),
+    contains=lambda column, name: f"instr(folded({column}), :{name}) > 0",
+    piece="CAST((started - :begin) / :width AS INTEGER)",
+    first_since=_first_since,
+)
 
 
 def _decode(db: sqlite3.Connection, body: bytes) -> list[Event]:

@@ -59,6 +59,23 @@ MIGRATIONS: Final = (
     ),
     # What it asks people, as a list of `OpenQuestion`; NULL in a run that has asked nothing, or not since there is this column.
     ("ALTER TABLE run ADD COLUMN questions BLOB",),
+    # What lists tell of it (`tally`); NULL in a run that was begun before there were these columns.
+    (
+        *[
+            f"ALTER TABLE run ADD COLUMN {name} TEXT"
+            for name in ("model", "words", "parent", "parent_call", "run_group")
+        ],
+        *[
+            f"ALTER TABLE run ADD COLUMN {name} INTEGER"
+            for name in ("rounds", "tool_calls", "tokens_in", "tokens_out", "tokens_cached", "tokens_reasoning")
+        ],
+        "ALTER TABLE run ADD COLUMN cost REAL",
+        "ALTER TABLE run ADD COLUMN end_reason TEXT",
+        "ALTER TABLE run ADD COLUMN end_code TEXT",
+        "ALTER TABLE run ADD COLUMN waits_within INTEGER",  # 1: nothing happens before an answer, although a tool of it runs
+        "CREATE INDEX run_parent ON run(parent) WHERE parent <> ''",
+        "CREATE INDEX run_open ON run(id) WHERE ended IS NULL",
+    ),
 )
 
 

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import Final, assert_never
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from ronda.core.events import (
     Answered,
@@ -43,19 +43,25 @@ from ronda.journal.codecs import KNOWN_HASHES, decode_turn, encode, hash_value
 from ronda.journal.sqlite_reader import FoundRun
 from ronda.journal.sqlite_tables import LargeEvent, StoredEvent, decode_answer, decode_result, decode_row
 from ronda.journal.start_parts import StartSplitter
+from ronda.journal.tally import NO_FIGURES, Beginning, Figures
 from ronda.store import StoreError
 
 LARGE_VALUE: Final = 64 << 10  # bytes of JSON that are a row of their own
 
 # Python's sqlite3 takes str, int, float and bytearray as they are. For anything else, None and bytes among them, it looks for
 # an adapter first, which costs more than binding it.
-_NEW_RUN: Final = (
-    "INSERT INTO run (name, started, ended, writer, owner, session, agent, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_FIGURES: Final = (
+    "rounds, tool_calls, tokens_in, tokens_out, tokens_cached, tokens_reasoning, cost, end_reason, end_code"
 )
-_NEW_LARGE_RUN: Final = (
-    "INSERT INTO run (name, started, ended, writer, owner, session, agent, state, tip, tools) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_COLUMNS: Final = (
+    "name, started, ended, writer, owner, session, agent, state, model, words, parent, parent_call, run_group, "
+    f"{_FIGURES}"
 )
+_NEW_RUN: Final = f"INSERT INTO run ({_COLUMNS}) VALUES (" + "?, " * 21 + "?)"
+_NEW_LARGE_RUN: Final = f"INSERT INTO run ({_COLUMNS}, tip, tools) VALUES (" + "?, " * 23 + "?)"
+_SET_FIGURES: Final = _FIGURES.replace(",", " = ?,") + " = ?"
+_END: Final = f"UPDATE run SET ended = ?, state = ?, {_SET_FIGURES} WHERE id = ?"
+_COUNT: Final = f"UPDATE run SET {_SET_FIGURES} WHERE id = ?"
 
 # What SQLite says of values that are too large or no values; of a file that is full, locked or damaged it says other things.
 _OF_THE_EVENTS: Final = (sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
@@ -81,7 +87,14 @@ class RowWriter:
         self._known.clear()
 
     def write(
-        self, run: str, key: int, number: int, events: list[Event], now: float, is_large: bool = False
+        self,
+        run: str,
+        key: int,
+        number: int,
+        events: list[Event],
+        now: float,
+        is_large: bool = False,
+        figures: Figures = NO_FIGURES,
     ) -> tuple[int, int]:
         """A run's next events. Returns the run's key, which is 0 before the first of them, and how many bytes were written.
 
@@ -94,9 +107,9 @@ class RowWriter:
         end = last if type(last) is RunFinished else None
         try:
             if key == 0:
-                key, events = self._write_start(run, events, now, end)
+                key, events = self._write_start(run, events, now, end, figures)
             elif end is not None:
-                self._execute("UPDATE run SET ended = ?, state = ? WHERE id = ?", (now, state_at(end), key))
+                self._execute(_END, (now, state_at(end), *astuple(figures), key))
             body = b"" if is_large else encode(events)
             if is_large or len(body) > LARGE_VALUE:
                 body = encode([self._slim(event, key) for event in events])
@@ -118,8 +131,12 @@ class RowWriter:
         except UnicodeError as error:
             raise StoreError(self._path, f"call id {call_id!r} cannot be written: {error}") from error
 
-    def note_questions(self, key: int, questions: tuple[OpenQuestion, ...]) -> None:
-        self._execute("UPDATE run SET questions = ? WHERE id = ?", (encode(questions), key))
+    def note_questions(self, key: int, questions: tuple[OpenQuestion, ...], waits: bool) -> None:
+        values = (encode(questions), int(waits), key)
+        self._execute("UPDATE run SET questions = ?, waits_within = ? WHERE id = ?", values)
+
+    def count(self, key: int, figures: Figures) -> None:
+        self._execute(_COUNT, (*astuple(figures), key))
 
     def take(self, found: FoundRun) -> None:
         """From now on this writer drives the run. A torn row gives its number back."""
@@ -142,13 +159,18 @@ class RowWriter:
         self._execute("UPDATE run SET writer = NULL WHERE id = ? AND writer = ?", (key, self._writer))
 
     def _write_start(
-        self, run: str, events: list[Event], now: float, end: RunFinished | None
+        self, run: str, events: list[Event], now: float, end: RunFinished | None, figures: Figures
     ) -> tuple[int, list[Event]]:
         start = events[0]
         assert type(start) is RunStarted
+        beginning = Beginning.of(start)
         start, tip, tools, file = self._starts.split(start, self)
         ended, state = (now, state_at(end)) if end is not None else (None, None)
-        row = (run, now, ended, self._writer, start.owner, start.session, start.agent, state)
+        row = (
+            *(run, now, ended, self._writer, start.owner, start.session, start.agent, state),
+            *astuple(beginning),
+            *astuple(figures),
+        )
         if tip is None and tools is None:  # as of most
             inserted = self._execute(_NEW_RUN, row)
         else:

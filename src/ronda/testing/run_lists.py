@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from ronda.core.events import Asked, EndReason, RunFinished, RunStarted, Warned
-from ronda.core.parts import user
+from msgspec import Raw
+
+from ronda.core.events import (
+    Asked,
+    EndReason,
+    ModelFinished,
+    ModelStarted,
+    RunFinished,
+    RunStarted,
+    ToolFinished,
+    ToolStarted,
+    Warned,
+)
+from ronda.core.parts import AssistantTurn, Text, ToolResult, Usage, user
 from ronda.core.plan import Plan, ToolSpec
 from ronda.journal import Journal, OpenQuestion, RunPage, RunQuery, RunQuestions, RunState, UnfinishedRun
+from ronda.journal.tally import Beginning, Figures
 
 
 def _start(run: str, owner: str = "ann", session: str = "", agent: str = "") -> RunStarted:
@@ -108,17 +122,20 @@ class RunListContract(ABC):
             journal.release("a")
             journal.append("other", [_start("other", "bob", "s1", "x")])
             assert _names(await journal.list_runs(RunQuery("ann", session="s1"))) == ["b", "a"]
-            assert _names(await journal.list_runs(RunQuery("ann", agent="x"))) == ["c", "a"]
-            assert _names(await journal.list_runs(RunQuery("ann", state="running"))) == ["d", "c", "b"]
-            assert _names(await journal.list_runs(RunQuery("ann", state="failed", session="s1", agent="x"))) == ["a"]
-            assert _names(await journal.list_runs(RunQuery("ann", state="waiting"))) == []
-            assert _names(await journal.list_runs(RunQuery("ann", among=("a", "c", "other")))) == ["c", "a"]
-            assert _names(await journal.list_runs(RunQuery("ann", among=()))) == []
-            assert _names(await journal.list_runs(RunQuery("ann", state="running", without=("c", "other")))) == [
-                "d",
-                "b",
-            ]
-            [one] = (await journal.list_runs(RunQuery("ann", state="failed"))).runs
+            assert _names(await journal.list_runs(RunQuery("ann", agents=("x",)))) == ["c", "a"]
+            assert _names(await journal.list_runs(RunQuery("ann", states=("running",)))) == ["d", "c", "b"]
+            assert _names(
+                await journal.list_runs(RunQuery("ann", states=("failed",), session="s1", agents=("x",)))
+            ) == ["a"]
+            assert _names(await journal.list_runs(RunQuery("ann", states=("waiting",)))) == []
+            assert _names(await journal.list_runs(RunQuery("ann", names=("a", "c", "other")))) == ["c", "a"]
+            assert _names(await journal.list_runs(RunQuery("ann", names=()))) == []
+            queued = ("c", "other")
+            assert _names(await journal.list_runs(RunQuery("ann", states=("running",), queued=queued))) == ["d", "b"]
+            assert _names(await journal.list_runs(RunQuery("ann", states=("queued",), queued=queued))) == ["c"]
+            found = await journal.list_runs(RunQuery("ann", states=("queued", "failed"), queued=queued))
+            assert [(one.run, one.state) for one in found.runs] == [("c", "queued"), ("a", "failed")]
+            [one] = (await journal.list_runs(RunQuery("ann", states=("failed",)))).runs
             assert (one.run, one.session, one.agent, one.state) == ("a", "s1", "x", "failed")
 
     async def test_35_a_forgotten_run_is_in_no_list(self) -> None:
@@ -140,10 +157,10 @@ class RunListContract(ABC):
             journal.pause("nobody")
             listed = (await journal.list_runs(RunQuery("ann"))).runs
             assert [(one.run, one.state) for one in listed] == [("c", "running"), ("b", "waiting"), ("a", "waiting")]
-            assert _names(await journal.list_runs(RunQuery("ann", state="waiting"))) == ["b", "a"]
+            assert _names(await journal.list_runs(RunQuery("ann", states=("waiting",)))) == ["b", "a"]
             journal.append("a", [Warned("on it goes")])
             journal.release("b")  # without a word about it
-            assert _names(await journal.list_runs(RunQuery("ann", state="waiting"))) == ["b"]
+            assert _names(await journal.list_runs(RunQuery("ann", states=("waiting",)))) == ["b"]
             assert await journal.unfinished_runs() == [UnfinishedRun("b", 1, _start("b"), is_waiting=True)]
 
     async def test_37_what_runs_ask_is_listed_as_it_was_noted_last(self) -> None:
@@ -178,3 +195,137 @@ class RunListContract(ABC):
             journal.expect("ann", ["call_1"], "handed out")
             found = await journal.open_questions("ann", 9)
             assert found == [RunQuestions("handed out", "", None), RunQuestions("waits", "", None)]
+
+    async def test_53_a_list_tells_what_was_asked_and_what_came_of_it(self) -> None:
+        used, of_child = Usage(100, 20, 30, 5, cost=0.25), Usage(7, 3, cost=0.5)
+        answer = AssistantTurn((Text("hi"),))
+        siblings = Raw(b'["run_a","run_b"]')
+        start = RunStarted(
+            "a",
+            Plan("gpt"),
+            (user("before"), user("  What\nis \0 there? " + "x" * 300)),
+            1.0,
+            parent=("p", 3),
+            owner="ann",
+            about={"siblings": siblings},
+            call="call_0",
+        )
+        async with self.opened() as journal:
+            journal.append("a", [start])
+            for number in (0, 1):
+                journal.append("a", [ModelStarted(number), ModelFinished(answer, used)])
+            journal.append("a", [ToolStarted("c1"), ToolStarted("c1"), ToolStarted("c2")])  # the first was done again
+            await journal.barrier("a")
+            journal.append("a", [ToolFinished(ToolResult("c1", "x"), usage=of_child, tool_calls=4)])
+            journal.append("a", [RunFinished("limit", limit="max_tool_rounds", at=2.0)])
+            journal.release("a")
+            journal.append("b", [_start("b"), RunFinished("failed", code="model_failed", at=2.0)])
+            journal.release("b")
+            b, a = (await journal.list_runs(RunQuery("ann"))).runs
+            assert a.beginning is not None
+            assert len(a.beginning.words) == 160
+            assert a.beginning == Beginning("gpt", a.beginning.words, "p", "call_0", "group_a")
+            assert a.beginning.words.startswith("What is \0 there? xxx")
+            assert a.figures == Figures(2, 6, 207, 43, 60, 10, 1.0, "limit", "max_tool_rounds")
+            assert (b.beginning, b.figures) == (
+                Beginning("model", "hello"),
+                Figures(end="failed", code="model_failed"),
+            )
+
+    async def test_54_a_list_tells_of_a_run_that_is_let_go_and_taken_up(self) -> None:
+        async with self.opened() as journal:
+            journal.append("a", [_start("a")])
+            await journal.barrier("a")
+            journal.append("a", [ModelStarted(0), ModelFinished(AssistantTurn((Text("x"),)), Usage(1, 2))])
+            journal.release("a", waiting=True)
+            [one] = (await journal.list_runs(RunQuery("ann"))).runs
+            assert one.figures == Figures(1, 0, 1, 2)
+            await journal.resume("a")
+            journal.append("a", [ModelStarted(1), ModelFinished(AssistantTurn((Text("x"),)), Usage(1, 2))])
+            journal.append("a", [RunFinished("stop", at=2.0)])
+            journal.release("a")
+            [one] = (await journal.list_runs(RunQuery("ann"))).runs
+            assert one.figures == Figures(2, 0, 2, 4, end="stop")
+
+    async def test_55_counts_that_no_database_has_room_for_are_cut(self) -> None:
+        async with self.opened() as journal:
+            journal.append("a", [_start("a"), ModelStarted(0)])
+            journal.append("a", [ModelFinished(AssistantTurn((Text("x"),)), Usage(2**62, -5))])
+            [one] = (await journal.list_runs(RunQuery("ann"))).runs
+            assert one.figures == Figures(1, 0, 2**53, 0)
+
+    async def test_56_a_run_that_waits_within_a_tool_is_listed_as_waiting(self) -> None:
+        one = OpenQuestion(Asked("1", "call_1", tool="t", at=3.0))
+        async with self.opened() as journal:
+            journal.append("a", [_start("a")])
+            journal.note_questions("a", (one,), waits=True)
+            [listed] = (await journal.list_runs(RunQuery("ann", states=("waiting",)))).runs
+            assert listed.questions == (one,)
+            journal.note_questions("a", (one,))
+            assert _names(await journal.list_runs(RunQuery("ann", states=("running",)))) == ["a"]
+            journal.append("a", [RunFinished("cancelled", at=2.0)])
+            journal.release("a")
+            [listed] = (await journal.list_runs(RunQuery("ann"))).runs
+            assert (listed.state, listed.questions) == ("cancelled", ())
+
+    @asynccontextmanager
+    async def _some_runs(self) -> AsyncIterator[Journal]:
+        """`a` cost money; `c` is a call of it, `d` goes on from it, and `e` from that."""
+        async with self.opened() as journal:
+            for name, model, words, parent, call in (
+                ("a", "gpt", "Weather in Oslo", None, ""),
+                ("b", "claude", "ÜBER 100%_of it", None, ""),
+                ("c", "gpt", "", ("a", 1), "call_1"),
+                ("d", "gpt", "And now?", ("a", 9), ""),
+                ("e", "gpt", "And then?", ("d", 9), ""),
+            ):
+                start = RunStarted(name, Plan(model), (user(words),), 1.0, parent, owner="ann", call=call)
+                journal.append(name, [start])
+                if name == "a":
+                    spent = Usage(1, 1, cost=0.5)
+                    journal.append(name, [ModelStarted(0), ModelFinished(AssistantTurn(()), spent)])
+                journal.append(name, [RunFinished("stop", at=2.0)])
+                journal.release(name)
+            theirs = RunStarted("x", Plan("gpt"), (user("Weather"),), 1.0, ("a", 1), owner="bob")
+            journal.append("x", [theirs])
+            yield journal
+
+    async def test_57_a_list_is_chosen_by_what_runs_are_about(self) -> None:
+        async with self._some_runs() as journal:
+
+            async def found(**chosen: object) -> list[str]:
+                return _names(await journal.list_runs(RunQuery("ann", **chosen)))  # type: ignore[arg-type]  # below
+
+            assert await found(models=("claude",)) == ["b"]
+            assert await found(models=("claude", "gpt"), children=False) == ["e", "d", "b", "a"]
+            assert await found(words="weather") == ["a"]
+            assert await found(words="100%_") == ["b"]
+            assert await found(words="CLAUDE") == ["b"]
+            assert await found(words="weather%") == []
+            assert await found(words="\0") == []
+            assert await found(min_cost=0.5) == ["a"]
+            assert await found(min_cost=0.6) == []
+            assert await found(parent="a") == ["d", "c"]
+            assert await found(parent="") == []
+            assert await found(root="a") == ["e", "d", "c", "a"]
+            assert await found(root="x") == []
+            assert await found(group="") == []
+
+    async def test_58_runs_are_counted_by_state_and_by_time(self) -> None:
+        async with self._some_runs() as journal:
+            for name in ("f", "g"):
+                journal.append(name, [_start(name)])
+            listed = (await journal.list_runs(RunQuery("ann"))).runs
+            since, until = min(one.started for one in listed), max(one.started for one in listed) + 1
+            counts = await journal.count_runs(RunQuery("ann", queued=("g",)), since, until, 4)
+            assert counts.states == {"finished": 5, "running": 1, "queued": 1}
+            assert sum(sum(piece.values()) for piece in counts.pieces) == 7
+            assert len(counts.pieces) == 4
+            assert _names(await journal.list_runs(RunQuery("ann", since=since, until=until))) == [*"gfedcba"]
+            assert _names(await journal.list_runs(RunQuery("ann", since=until))) == []
+            assert _names(await journal.list_runs(RunQuery("ann", until=since))) == []
+            later = await journal.count_runs(RunQuery("ann"), until, until + 10, 1)
+            assert (later.states, later.pieces) == ({"running": 2}, [{}])  # those without an end
+            assert (await journal.count_runs(RunQuery("ann", models=("claude",)), since, until, 1)).pieces == [
+                {"finished": 1}
+            ]

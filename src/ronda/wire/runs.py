@@ -22,7 +22,9 @@ def write_run(run: Run, state: str, facts: int, events: Iterable[Event]) -> dict
         "model": run.plan.model,
         "agent": start.agent or None,
         "session": start.session or None,
-        "parent": None if start.parent is None else {"run": start.parent[0], "facts": start.parent[1]},
+        "parent": None
+        if start.parent is None
+        else {"run": start.parent[0], "facts": start.parent[1], "call": start.call or None},
         "created_at": start.at,
         "ended_at": None if end is None else end.at,
         "position": str(facts - 1),
@@ -43,6 +45,8 @@ def write_run(run: Run, state: str, facts: int, events: Iterable[Event]) -> dict
             "cached_tokens": run.usage.cached,
             "reasoning_tokens": run.usage.reasoning,
             "cost": run.usage.cost,
+            "cache_written_tokens": run.usage.cache_written,
+            "rounds": run.round,
             "tool_calls": run.tool_calls,
         },
     }

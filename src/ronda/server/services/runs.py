@@ -71,7 +71,7 @@ def _hand_out(run: Run, journal: Journal, batch: Sequence[Event]) -> None:
     if has_asked and (request := [one.id for one in batch if type(one) is Asked]):
         journal.expect(run.start.owner, request, run.id)
     if has_asked and run.ended is None:
-        journal.note_questions(run.id, open_questions(run))
+        journal.note_questions(run.id, open_questions(run), waits=run.waits_for_people)
     if run.ended is not None and run.ended.reason in HANDED_OVER:
         questions = [call.id for call in run.open_calls if call.id.startswith(APPROVAL_ID)]
         if ids := [*handed_out(run), *questions]:

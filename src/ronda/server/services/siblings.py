@@ -8,9 +8,8 @@ import msgspec
 from msgspec import Raw
 
 from ronda.core.events import RunStarted
+from ronda.journal.tally import SIBLINGS as SIBLINGS
 from ronda.wire.json import encode
-
-SIBLINGS = "siblings"  # under which a run keeps the names of all choices of its answer
 
 
 def about_siblings(names: Sequence[str]) -> dict[str, Raw]:

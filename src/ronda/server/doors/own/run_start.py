@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from starlette.types import ASGIApp
 
-from ronda.core.events import Event, RunFinished, RunStarted
+from ronda.core.events import Event, RunFinished
 from ronda.core.parts import SystemTurn, Turn
-from ronda.core.run import Run, rebuild
+from ronda.core.run import rebuild
 from ronda.core.transcript import join_turns
 from ronda.errors import BadRequest, NotFound
 from ronda.server.answering.groups import group_of, new_names, open_group
 from ronda.server.answering.opening import Job
 from ronda.server.answering.page_runs import PageRuns
+from ronda.server.doors.own.run_lists import row_of_start
 from ronda.server.http.incoming import Incoming, Json
-from ronda.server.services.run_states import QueuePlaces, state_of
 from ronda.wire.door_request import DoorRequest
 from ronda.wire.json import encode
 from ronda.wire.run_request import RunRequest, read_run_request
-from ronda.wire.runs import write_summary
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -38,7 +37,7 @@ async def start_runs(server: Server, incoming: Incoming) -> ASGIApp:
     lives = await open_group(server, incoming.owner, jobs, names)
     starts = [live.run.start for live in lives]
     await server.background.add(lives)
-    body = {"object": "run_group", "id": group_of(starts[0]), "data": [_summary(start) for start in starts]}
+    body = {"object": "run_group", "id": group_of(starts[0]), "data": [row_of_start(start) for start in starts]}
     return Json(encode(body), 202)
 
 
@@ -83,13 +82,3 @@ def _join_turns(before: list[Event], new: tuple[Turn, ...]) -> tuple[Turn, ...]:
     first = tuple([turn for turn in new if type(turn) is SystemTurn])
     rest = tuple([turn for turn in new if type(turn) is not SystemTurn])
     return (*first, *join_turns(run.turns, rest, run.results))
-
-
-def _summary(start: RunStarted) -> dict[str, object]:
-    return write_summary(start.run, "queued", start.agent, start.session, start.at, None)
-
-
-def summary_of(run: Run, queued: QueuePlaces) -> dict[str, object]:
-    start, end = run.start, run.ended
-    ended = None if end is None else end.at
-    return write_summary(start.run, state_of(run, queued), start.agent, start.session, start.at, ended)

@@ -1,4 +1,4 @@
-"""Runs over HTTP, in our own words: which there are, what became of one, what happens in it, and a say in it.
+"""Runs over HTTP, in our own words: what became of one, what happens in it, and a say in it. Which there are is in `run_lists`.
 
 A run is its owner's: to anybody else it does not exist.
 """
@@ -6,7 +6,7 @@ A run is its owner's: to anybody else it does not exist.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec.structs import replace
 from starlette.types import ASGIApp
@@ -31,89 +31,25 @@ from ronda.drive.offload import load
 from ronda.errors import BadRequest, NotFound
 from ronda.host.log import ALL_PREVIEWS, FellBehind, Follower, OnNews, Position, read_position, write_position
 from ronda.host.run import LiveRun
-from ronda.journal import RunQuery, RunState
 from ronda.server.answering.follow import EventStream
-from ronda.server.answering.groups import group_of, runs_of_group
+from ronda.server.answering.groups import group_of
 from ronda.server.answering.page_runs import PageRuns
-from ronda.server.doors.own.run_start import summary_of
 from ronda.server.http.incoming import Incoming, Json, NoContent, Whole
 from ronda.server.http.query import Query
 from ronda.server.services.answers import Conflict, answer_question
-from ronda.server.services.run_states import (
-    SHOWN_STATES,
-    QueuePlaces,
-    asking_elsewhere,
-    asking_here,
-    queued_among,
-    queued_runs,
-    shown_state,
-    state_of,
-)
+from ronda.server.services.run_states import QueuePlaces, queued_among, state_of
 from ronda.wire import updates
 from ronda.wire.events import write_frame, write_preview
 from ronda.wire.failures import BROKE_DOWN, RUN_IS_WAITING, Failure
 from ronda.wire.fields import field, read_fields
 from ronda.wire.json import encode
-from ronda.wire.runs import write_run, write_summary
+from ronda.wire.runs import write_run
 from ronda.wire.showing import Showing
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
 
-PAGE: Final = 20
-LONGEST_PAGE: Final = 100
 _PREVIEW_SOURCES: Final = frozenset({CallDelta, ModelStarted, ModelFinished, Checked, Asked, Answered})
-
-
-async def list_runs(server: Server, incoming: Incoming) -> ASGIApp:
-    query = Query(incoming)
-    if (group := query.text("group")) is not None:
-        found = await runs_of_group(server, group, incoming.owner)
-        runs = [rebuild(events) for events in found]
-        queued = await queued_among(server.catalog.queue, server.runs, incoming.owner, *runs)
-        data = [summary_of(run, queued) for run in runs]
-        return Json(encode({"object": "list", "data": data, "has_more": False, "next": None}))
-    state = query.word("state", "", ("", *SHOWN_STATES))
-    queued = (
-        await queued_runs(server.catalog.queue, server.runs, incoming.owner)
-        if state in ("", "queued", "running", "waiting")
-        else {}
-    )
-    asking = asking_here(server.runs, incoming.owner) if state in ("", "waiting", "running") else []
-    wanted = RunQuery(
-        incoming.owner,
-        state=cast("RunState", "running" if state == "queued" else state) if state else None,
-        among=tuple(queued) if state == "queued" else None,
-        without=(*queued, *asking) if state == "running" else (),
-        session=query.text("session"),
-        agent=query.text("agent"),
-        before=query.whole("before", None, 0, None),
-        limit=query.whole("limit", PAGE, 1, LONGEST_PAGE) or PAGE,
-    )
-    page = await server.runs.journal.list_runs(wanted)
-    listed = page.runs
-    if state == "waiting" and wanted.before is None:
-        # The journal has runs that wait within a tool as under way.
-        running = await server.runs.journal.list_runs(replace(wanted, state="running", limit=LONGEST_PAGE))
-        asking += await asking_elsewhere(server.runs, running.runs, incoming.owner, queued)
-        more = [one for one in running.runs if one.run in asking]
-        listed = sorted([*more, *listed], key=lambda one: one.started, reverse=True)
-    elif state in ("", "running"):
-        asking += await asking_elsewhere(server.runs, listed, incoming.owner, queued)
-        listed = [one for one in listed if state == "" or one.run not in asking]
-    data = [
-        write_summary(
-            one.run,
-            "waiting" if one.run in asking else shown_state(one.run, one.state, queued),
-            one.agent,
-            one.session,
-            one.started,
-            one.ended,
-        )
-        for one in listed
-    ]
-    after = None if page.before is None else str(page.before)
-    return Json(encode({"object": "list", "data": data, "has_more": after is not None, "next": after}))
 
 
 async def get_run(server: Server, incoming: Incoming) -> ASGIApp:

@@ -1,0 +1,161 @@
+"""GET /v1/runs and GET /v1/runs/summary: an owner's runs in rows and in numbers. No run's events are read for it.
+
+the query of an address → RunQuery ── journal ──► RunSummary, RunCounts → JSON
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from msgspec.structs import replace
+from starlette.types import ASGIApp
+
+from ronda.core.events import RunStarted
+from ronda.journal import ListedState, RunQuery, RunSummary
+from ronda.journal.tally import Beginning, Figures
+from ronda.server.answering.groups import names_of_group
+from ronda.server.http.incoming import Incoming, Json
+from ronda.server.http.query import Query
+from ronda.server.services.run_states import SHOWN_STATES, queued_runs
+from ronda.wire.json import encode
+from ronda.wire.runs import write_summary
+
+if TYPE_CHECKING:
+    from ronda.server.services.runs import Runs
+    from ronda.store.catalog import Catalog
+
+PAGE: Final = 20
+LONGEST_PAGE: Final = 100
+LONGEST_SPAN: Final = 366 * 86400.0  # seconds: a year
+PIECES: Final = 48  # of a histogram: half an hour each, of a day
+MOST_PIECES: Final = 200
+
+_OPEN: Final = ("queued", "running", "waiting")
+
+
+class Keeper(Protocol):
+    """What of a server a list is made from."""
+
+    @property
+    def runs(self) -> Runs: ...
+
+    @property
+    def catalog(self) -> Catalog: ...
+
+
+async def list_runs(server: Keeper, incoming: Incoming) -> ASGIApp:
+    query = Query(incoming)
+    wanted = await _wanted(server, incoming.owner, query)
+    page = await server.runs.journal.list_runs(
+        replace(
+            wanted,
+            before=query.whole("before", None, 0, None),
+            limit=query.whole("limit", PAGE, 1, LONGEST_PAGE) or PAGE,
+        )
+    )
+    rows = page.runs
+    if wanted.group is not None:
+        rows = rows[::-1]  # in the order of the variants
+        if not rows and (names := await names_of_group(server.runs, wanted.group, incoming.owner)):  # of an older Ronda
+            of_names = replace(wanted, group=None, names=names, limit=LONGEST_PAGE)
+            rows = (await server.runs.journal.list_runs(of_names)).runs[::-1]
+    after = None if page.before is None else str(page.before)
+    body = {"object": "list", "data": [write_row(one) for one in rows], "has_more": after is not None, "next": after}
+    return Json(encode(body))
+
+
+async def summarize_runs(server: Keeper, incoming: Incoming) -> ASGIApp:
+    query = Query(incoming)
+    wanted = await _wanted(server, incoming.owner, query)
+    span = query.span("span", "24h", LONGEST_SPAN)
+    pieces = query.whole("pieces", PIECES, 1, MOST_PIECES) or PIECES
+    until = wanted.until if wanted.until is not None else server.runs.clock()
+    since = until - span
+    counts = await server.runs.journal.count_runs(replace(wanted, since=None, until=None), since, until, pieces)
+    width = span / pieces
+    body = {
+        "object": "run_summary",
+        "since": since,
+        "until": until,
+        "step": width,
+        "states": {state: counts.states.get(state, 0) for state in SHOWN_STATES},
+        "histogram": [
+            {"at": since + number * width, "states": of_piece} for number, of_piece in enumerate(counts.pieces)
+        ],
+    }
+    return Json(encode(body))
+
+
+async def _wanted(server: Keeper, owner: str, query: Query) -> RunQuery:
+    states: tuple[ListedState, ...] = query.words("state", SHOWN_STATES)
+    may_be_queued = not states or any(state in _OPEN for state in states)
+    queued = await queued_runs(server.catalog.queue, server.runs, owner) if may_be_queued else {}
+    return RunQuery(
+        owner,
+        states=states,
+        queued=tuple(queued),
+        session=query.text("session"),
+        agents=query.texts("agent"),
+        models=query.texts("model"),
+        words=(query.text("q") or "").strip(),
+        since=query.time("since"),
+        until=query.time("until"),
+        min_cost=query.number("min_cost"),
+        children=query.word("children", "true", ("true", "false", "1", "0")) in ("true", "1"),
+        parent=query.text("parent"),
+        root=query.text("root"),
+        group=query.text("group"),
+    )
+
+
+def write_row(one: RunSummary) -> dict[str, Any]:
+    """A run in a list. What an older Ronda did not note is null."""
+    beginning, figures = one.beginning, one.figures
+    return {
+        **write_summary(one.run, one.state, one.agent, one.session, one.started, one.ended),
+        "model": None if beginning is None else beginning.model,
+        "input": None if beginning is None else beginning.words,
+        "parent": None if beginning is None else _parent(beginning),
+        "group": None if beginning is None else beginning.group or None,
+        "rounds": None if figures is None else figures.rounds,
+        "tool_calls": None if figures is None else figures.tool_calls,
+        "usage": None if figures is None else _usage(figures),
+        "cost": None if figures is None else figures.cost,
+        "end": None if figures is None or not figures.end else _end(figures),
+        "questions": [
+            {
+                "id": open_question.question.id,
+                "kind": open_question.question.kind,
+                "tool": open_question.question.tool or None,
+                "asked_at": open_question.question.at,
+            }
+            for open_question in one.questions
+        ],
+    }
+
+
+def row_of_start(start: RunStarted) -> dict[str, Any]:
+    """The row of a run that has just been queued."""
+    return write_row(
+        RunSummary(start.run, start.session, start.agent, "queued", start.at, None, Beginning.of(start), Figures())
+    )
+
+
+def _parent(beginning: Beginning) -> Mapping[str, str | None] | None:
+    return {"run": beginning.parent, "call": beginning.call or None} if beginning.parent else None
+
+
+def _usage(figures: Figures) -> dict[str, int]:
+    return {
+        "input_tokens": figures.input,
+        "output_tokens": figures.output,
+        "cached_tokens": figures.cached,
+        "reasoning_tokens": figures.reasoning,
+    }
+
+
+def _end(figures: Figures) -> dict[str, str | None]:
+    is_limit = figures.end == "limit"
+    code = figures.code or None
+    return {"reason": figures.end, "limit": code if is_limit else None, "code": None if is_limit else code}
