@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Raw, Struct
 
 from ronda.store import WriteConflict
 from ronda.store.sql import Duplicate, Sql, TableStore
+
+_NOTE: Final = """INSERT INTO conversation_agent (conversation, run, agent)
+    SELECT id, ?, ? FROM conversation WHERE id = ?
+    ON CONFLICT (conversation) DO UPDATE SET run = excluded.run, agent = excluded.agent"""
+_NO_POSITION: Final = 2**31 - 1  # the largest INTEGER of PostgreSQL
 
 
 class ConversationRow(Struct, frozen=True):
@@ -27,7 +33,11 @@ class RunRow(Struct, frozen=True):
 class Conversations(TableStore):
     """A conversation is known by its owner and its id."""
 
-    async def create(self, owner: str, id: str, body: bytes, now: float, runs: Sequence[RunRow] = ()) -> None:
+    async def create(
+        self, owner: str, id: str, body: bytes, now: float, runs: Sequence[RunRow] = (), agent: str | None = None
+    ) -> None:
+        """`agent`: whom the last of these runs leaves it with, however it ends; None: that is not known yet."""
+
         def create(db: Sql) -> None:
             db.execute(
                 "INSERT INTO conversation (id, owner, created, updated, body) VALUES (?, ?, ?, ?, ?)",
@@ -37,6 +47,8 @@ class Conversations(TableStore):
                 "INSERT INTO conversation_run (conversation, position, run, upto) VALUES (?, ?, ?, ?)",
                 [(id, position, row.run, row.upto) for position, row in enumerate(runs)],
             )
+            if agent is not None and runs:
+                db.execute(_NOTE, (runs[-1].run, agent, id))
 
         try:
             await self._tables.write(create)
@@ -58,6 +70,15 @@ class Conversations(TableStore):
             WHERE conversation = ? AND owner = ? ORDER BY position"""
         return [RunRow(*row) for row in await self._rows(question, (id, owner))]
 
+    async def last_runs(
+        self, owner: str, id: str, before: int | None = None, limit: int = 1
+    ) -> list[tuple[int, RunRow]]:
+        """The last ones before a position, the last first, each with its position: those count from 0 without a gap."""
+        question = """SELECT position, run, upto FROM conversation_run JOIN conversation ON conversation.id = conversation
+            WHERE conversation = ? AND owner = ? AND position < ? ORDER BY position DESC LIMIT ?"""
+        found = await self._rows(question, (id, owner, _NO_POSITION if before is None else before, limit))
+        return [(position, RunRow(run, upto)) for position, run, upto in found]
+
     async def agents(self, owner: str) -> dict[str, str]:
         """Which agent each of an owner's conversations is with, as it was noted since its last run."""
         question = """SELECT noted.conversation, noted.agent FROM conversation_agent AS noted
@@ -69,20 +90,17 @@ class Conversations(TableStore):
 
     async def note_agents(self, noted: Sequence[tuple[str, str, str]]) -> None:
         """Of conversations that are there: each, its last run, which is over, and the agent that this one leaves it with."""
-        change = """INSERT INTO conversation_agent (conversation, run, agent)
-            SELECT id, ?, ? FROM conversation WHERE id = ?
-            ON CONFLICT (conversation) DO UPDATE SET run = excluded.run, agent = excluded.agent"""
         rows = [(run, agent, id) for id, run, agent in noted]
-        await self._tables.write(lambda db: db.executemany(change, rows))
+        await self._tables.write(lambda db: db.executemany(_NOTE, rows))
 
-    async def add_run(self, owner: str, id: str, position: int, run: str, now: float) -> None:
-        """`position` is how many runs there were when the new one was made. Raises WriteConflict if there are more by now, or if
-        the conversation was deleted: then the new one must not count."""
+    async def add_run(self, owner: str, id: str, position: int, run: str, now: float, agent: str | None = None) -> None:
+        """`position` is how many runs there were when the new one was made; `agent` as in `create`. Raises WriteConflict if there
+        are more by now, or if the conversation was deleted: then the new one must not count."""
 
         def add(db: Sql) -> None:
             changed = db.execute("UPDATE conversation SET updated = ? WHERE id = ? AND owner = ?", (now, id, owner))
-            (count,) = db.execute("SELECT count(*) FROM conversation_run WHERE conversation = ?", (id,)).fetchone()
-            if not changed.rowcount or count != position:
+            (last,) = db.execute("SELECT max(position) FROM conversation_run WHERE conversation = ?", (id,)).fetchone()
+            if not changed.rowcount or position != (0 if last is None else last + 1):
                 raise WriteConflict(
                     f"the conversation '{id}' went on, or ended, while this request was read; try again"
                 )
@@ -90,6 +108,8 @@ class Conversations(TableStore):
                 "INSERT INTO conversation_run (conversation, position, run, upto) VALUES (?, ?, ?, NULL)",
                 (id, position, run),
             )
+            if agent is not None:
+                db.execute(_NOTE, (run, agent, id))
 
         await self._tables.write(add, f"conversation {id}")
 

@@ -251,13 +251,13 @@ async def test_another_server_that_went_on_first_wins(door: Door, tmp_path: Path
         id = first["conversation_id"]
         rows = behind.server.catalog.conversations
 
-        async def none_yet(owner: str, id: str) -> list[RunRow]:
+        async def none_yet(*asked: object) -> list[tuple[int, RunRow]]:
             return []
 
-        kept_runs = rows.runs
-        rows.runs = none_yet  # type: ignore[method-assign]  # it looked before the other one wrote
+        kept_runs = rows.last_runs
+        rows.last_runs = none_yet  # type: ignore[method-assign, assignment]  # it looked before the other one wrote
         status, said = await behind.ask("POST", f"/v1/conversations/{id}", {"inputs": "b"})
-        rows.runs = kept_runs  # type: ignore[method-assign]
+        rows.last_runs = kept_runs  # type: ignore[method-assign]
         [start, *rest] = await behind.journal.read(behind.journal.runs[-1])
 
     assert (status, said["code"]) == (409, "conversation_busy")

@@ -7,16 +7,16 @@ last of them leaves it to. One request at a time goes on with a conversation: an
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, structs
 from starlette.types import ASGIApp
 
-from ronda.core.events import Asked, RunFinished
+from ronda.core.events import Asked, Event, RunFinished
 from ronda.core.parts import AssistantTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.core.run import Run, rebuild
@@ -31,12 +31,13 @@ from ronda.server.doors.mistral.completions import find_agent
 from ronda.server.doors.mistral.endpoint import Asks, matches, mistral_error
 from ronda.server.doors.mistral.handoffs import next_of, offer_handoffs
 from ronda.server.doors.mistral.history import (
+    NOTHING_SAID,
     Busy,
     ConversationRun,
     History,
     agent_after,
     join_history,
-    last_run,
+    newest_first,
     place_of,
     read_end,
     read_history,
@@ -67,7 +68,7 @@ from ronda.wire.mistral.conversations import (
 )
 from ronda.wire.mistral.declarations import raws, read_args
 from ronda.wire.mistral.entries import end_in_prefix, keep_inputs, turns_of
-from ronda.wire.mistral.handoffs import about_ways, calls_for_caller, first_leg, handoff_of
+from ronda.wire.mistral.handoffs import about_ways, calls_for_caller, first_leg, handed_before, handoff_of, ways_of
 from ronda.wire.mistral.server_request import CompletionRequest, guardrail_level
 from ronda.wire.mistral.validation_errors import BODY, refuse
 
@@ -75,19 +76,61 @@ if TYPE_CHECKING:
     from ronda.server.app import Server
 
 
-# Makes a run part of its conversation.
-Keep: TypeAlias = Callable[[Run], Awaitable[None]]
+class _Kept:
+    """Runs become part of their conversation, one after another. Which agent the last of them leaves it with is noted with it
+    where that is sure, and else when it has ended, so that lists of conversations read no runs."""
+
+    def __init__(
+        self,
+        server: Server,
+        owner: str,
+        id: str,
+        about: ConversationBody,
+        count: int,
+        before: Sequence[RunRow] | None = None,
+    ) -> None:
+        """`before`: the runs of others that a new conversation begins with; None for one that is there."""
+        self._server = server
+        self._owner = owner
+        self._id = id
+        self._about = about
+        self._count = count
+        self._before = before
+        self._last: Run | None = None
+
+    async def add(self, run: Run) -> None:
+        conversations, at = self._server.catalog.conversations, run.start.at
+        agent = self._about.agent_id if ways_of(run) is None and not handed_before(run) else None
+        if self._before is None:
+            await conversations.add_run(self._owner, self._id, self._count, run.id, at, agent)
+        else:
+            rows = [*self._before, RunRow(run.id)]
+            await conversations.create(self._owner, self._id, keep_conversation(self._about), at, rows, agent)
+            self._before = None
+        self._count += 1
+        self._last = None if agent is not None else run
+
+    def note(self) -> None:
+        """What was begun here is over."""
+        run = self._last
+        if run is None or run.ended is None or self._about.agent_id is None:
+            return
+        counts = run.ended.reason not in NOTHING_SAID
+        agent = agent_after(self._about, ConversationRun(RunRow(run.id), run, []) if counts else None).agent_id
+        if agent is not None:
+            noting = self._server.catalog.conversations.note_agents([(self._id, run.id, agent)])
+            self._server.supervisor.do(f"the note of the agent of the conversation {self._id}", noting)
 
 
 # ---- answering --------------------------------------------------------------------------------------------------------
 
 
-def _adder(server: Server, keep: Keep) -> OnOpened:
+def _adder(server: Server, keep: _Kept) -> OnOpened:
     """A run becomes part of a conversation before it is driven."""
 
     async def add(run: Run) -> None:
         try:
-            await keep(run)
+            await keep.add(run)
         except BaseException as error:
             # Its input is in the journal already: say there that nothing came of it.
             why = error.public if isinstance(error, RondaError) else str(error)
@@ -127,7 +170,7 @@ async def _answer(
     wish: Wish,
     turns: tuple[Turn, ...],
     parent: ConversationRun | None,
-    keep: Keep | None,
+    keep: _Kept | None,
 ) -> ASGIApp:
     from_run = (parent.run.id, len(parent.events)) if parent is not None else None
     target = await _find_target(server, about, incoming.owner)
@@ -136,6 +179,8 @@ async def _answer(
     exchange = Exchange(server, incoming, job, ConversationAnswer, mistral_error, outlives=outlives, door=door)
     answer = await exchange.answer()
     exchange.when_over(partial(server.catalog.claims.release, incoming.owner, _claim_of(id)))
+    if keep is not None:
+        exchange.when_over(keep.note)
     return answer
 
 
@@ -180,7 +225,7 @@ async def _job(
     target: Target,
     turns: tuple[Turn, ...],
     parent: tuple[str, int] | None,
-    keep: Keep | None,
+    keep: _Kept | None,
     handed: int,
 ) -> Job:
     """What one agent is asked. A choice among the tools was made for the first; the rest of the request is for all of them."""
@@ -248,19 +293,9 @@ async def _begin(
 ) -> ASGIApp:
     """A new conversation, with these runs before its own."""
     id, owner = new_id("conv"), incoming.owner
-    count = len(rows)
-
-    async def add_row(run: Run) -> None:
-        nonlocal count
-        if count == len(rows):
-            body, runs = keep_conversation(about), [*rows, RunRow(run.id)]
-            await server.catalog.conversations.create(owner, id, body, run.start.at, runs)
-        else:
-            await server.catalog.conversations.add_run(owner, id, count, run.id, run.start.at)
-        count += 1
-
+    keep = _Kept(server, owner, id, about, len(rows), rows) if wish.store else None
     async with _hold_conversation(server, owner, id):
-        return await _answer(server, incoming, id, about, wish, turns, parent, add_row if wish.store else None)
+        return await _answer(server, incoming, id, about, wish, turns, parent, keep)
 
 
 async def append(server: Server, incoming: Incoming) -> ASGIApp:
@@ -269,30 +304,33 @@ async def append(server: Server, incoming: Incoming) -> ASGIApp:
     if wish.confirmations:
         return await _confirm(server, incoming, row, wish)
     async with _hold_conversation(server, incoming.owner, row.id):
-        rows = await server.catalog.conversations.runs(incoming.owner, row.id)
-        history = _must_be_there(await read_end(server.runs, rows, incoming.owner), row)
+        history = _must_be_there(await _end(server, incoming.owner, row.id), row)
         if history.busy:
             raise _busy(row.id)
-        last = history.runs[-1] if history.runs else None
+        last = history.last
         whole = last.run if last is not None and last.row.upto is None else None
         if not wish.entries and (whole is None or handoff_of(whole) is None or calls_for_caller(whole)):
             refuse("missing", (*BODY, "inputs"), "Field required")
         turns = join_history(turns_before(history.runs), whole, turns_of(wish.entries))
-        count = len(rows)
-
-        async def add_row(run: Run) -> None:
-            nonlocal count
-            await server.catalog.conversations.add_run(incoming.owner, row.id, count, run.id, run.start.at)
-            count += 1
-
         about = agent_after(read_conversation(row.body), last)
-        return await _answer(server, incoming, row.id, about, wish, turns, last, add_row if wish.store else None)
+        keep = _Kept(server, incoming.owner, row.id, about, history.count) if wish.store else None
+        return await _answer(server, incoming, row.id, about, wish, turns, last, keep)
+
+
+async def _end(server: Server, owner: str, id: str) -> History:
+    async with aclosing(newest_first(server.catalog.conversations, owner, id)) as rows:
+        return await read_end(server.runs, rows, owner)
+
+
+async def _last_events(server: Server, owner: str, id: str) -> list[Event]:
+    """Of the last run of a conversation, whatever came of it."""
+    rows = await server.catalog.conversations.last_runs(owner, id)
+    return await server.runs.read(rows[0][1].run, owner) if rows else []
 
 
 async def _confirm(server: Server, incoming: Incoming, row: ConversationRow, wish: Wish) -> ASGIApp:
     """Go on with the answer that waits for these confirmations: it is the conversation's last."""
-    rows = await server.catalog.conversations.runs(incoming.owner, row.id)
-    last = await server.runs.read(rows[-1].run, incoming.owner) if rows else []
+    last = await _last_events(server, incoming.owner, row.id)
     questions = [event for event in last if type(event) is Asked]
     decisions: list[Decision] = []
     for at, one in enumerate(wish.confirmations):
@@ -372,11 +410,11 @@ async def _list(server: Server, incoming: Incoming, rows: Sequence[ConversationR
         about = read_conversation(row.body)
         if about.agent_id is not None and (agent := agents.get(row.id)) is not None:
             about = with_agent(about, agent)
-        elif about.agent_id is not None and (runs := await conversations.runs(owner, row.id)):
-            end = await read_end(server.runs, runs, owner)
-            about = agent_after(about, end.runs[-1] if end.runs else None)
+        elif about.agent_id is not None and (newest := await conversations.last_runs(owner, row.id)):
+            end = await _end(server, owner, row.id)
+            about = agent_after(about, end.last)
             if about.agent_id is not None and not end.busy and end.runs:
-                noted.append((row.id, runs[-1].run, about.agent_id))
+                noted.append((row.id, newest[0][1].run, about.agent_id))
         shown.append(write_conversation(row.id, about, row.created, row.updated))
     if noted:
         with suppress(StoreError):  # a full disk keeps nobody from reading: the next list looks again
@@ -387,17 +425,15 @@ async def _list(server: Server, incoming: Incoming, rows: Sequence[ConversationR
 async def _conversation_object(server: Server, incoming: Incoming, row: ConversationRow) -> dict[str, Any]:
     about = read_conversation(row.body)
     if about.agent_id is not None:
-        rows = await server.catalog.conversations.runs(incoming.owner, row.id)
-        about = agent_after(about, await last_run(server.runs, rows, incoming.owner))
+        about = agent_after(about, (await _end(server, incoming.owner, row.id)).last)
     return write_conversation(row.id, about, row.created, row.updated)
 
 
 async def get(server: Server, incoming: Incoming) -> ASGIApp:
     """With stream=true, its last answer. Of one that nobody waits for, how that stands."""
     row = await _row(server, incoming)
-    rows = await server.catalog.conversations.runs(incoming.owner, row.id)
-    last = await server.runs.read(rows[-1].run, incoming.owner) if rows else []
-    if last and (first := first_leg(rebuild(last))) != rows[-1].run:
+    last = await _last_events(server, incoming.owner, row.id)
+    if last and (newest := rebuild(last)).id != (first := first_leg(newest)):
         last = await server.runs.read(first, incoming.owner)
     if Asks(incoming).flag("stream"):
         if not last:

@@ -6,8 +6,8 @@ it. One that is under way keeps others from going on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -18,13 +18,16 @@ from ronda.core.run import Run, rebuild
 from ronda.core.transcript import UnknownCall, join_turns
 from ronda.errors import BadRequest, NotFound
 from ronda.server.services.runs import Runs
-from ronda.store.conversations import RunRow
+from ronda.store.conversations import Conversations, RunRow
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.json import encode
 from ronda.wire.mistral.conversation_answer import entries_of
 from ronda.wire.mistral.conversations import ConversationBody
 from ronda.wire.mistral.entries import decode_entries, turns_of
 from ronda.wire.mistral.handoffs import answers_of, handed_before, handoff_of
+
+_FEW: Final = 8  # runs that failed at the end of a conversation: more than clients try again
+NOTHING_SAID: Final = ("failed", "cancelled", "interrupted")  # how runs end that leave their conversation as it was
 
 
 class Busy(BadRequest):
@@ -46,11 +49,17 @@ class ConversationRun(Struct, frozen=True):
 
 
 class History(Struct, frozen=True):
-    """`lost`: the journal has forgotten all that was said."""
+    """`lost`: the journal has forgotten all that was said. `count`: of all runs of the conversation, read or not."""
 
     runs: list[ConversationRun]
     busy: bool
     lost: bool
+    count: int = 0
+
+    @property
+    def last(self) -> ConversationRun | None:
+        """The last run that counts."""
+        return self.runs[-1] if self.runs else None
 
     @property
     def entries(self) -> list[dict[str, Any]]:
@@ -83,22 +92,34 @@ async def read_history(runs: Runs, rows: Sequence[RunRow], owner: str) -> Histor
             lost = True
             continue
         run = rebuild(events)
-        if run.ended is not None and run.ended.reason not in ("failed", "cancelled", "interrupted"):
+        if run.ended is not None and run.ended.reason not in NOTHING_SAID:
             found.append(ConversationRun(row, run, events))
             continue
         busy = busy or run.ended is None
         if led := handed_before(run):  # so many runs led to this one
             del found[-led:]
-    return History(found, busy, lost and not found)
+    return History(found, busy, lost and not found, len(rows))
 
 
-async def read_end(runs: Runs, rows: Sequence[RunRow], owner: str) -> History:
+async def newest_first(conversations: Conversations, owner: str, id: str) -> AsyncGenerator[tuple[int, RunRow], None]:
+    """The runs of a conversation with their positions: the last by itself, since that is mostly all that is asked for."""
+    before: int | None = None
+    while some := await conversations.last_runs(owner, id, before, 1 if before is None else _FEW):
+        for position, row in some:
+            yield position, row
+        if (before := some[-1][0]) == 0:
+            return
+
+
+async def read_end(runs: Runs, rows: AsyncIterator[tuple[int, RunRow]], owner: str) -> History:
     """As much of the history as it takes to go on from it: the last run that counts has all that was said. Only where a
-    conversation was begun again within a run, and nothing has been said since, those before it are read, too."""
+    conversation was begun again within a run, and nothing has been said since, those before it are read, too. `rows` are the
+    newest first."""
     found: list[ConversationRun] = []
     busy = lost = False
-    leave_out = 0
-    for row in reversed(rows):
+    leave_out = count = 0
+    async for position, row in rows:
+        count = count or position + 1
         if leave_out:
             leave_out -= 1
             continue
@@ -107,20 +128,14 @@ async def read_end(runs: Runs, rows: Sequence[RunRow], owner: str) -> History:
             lost = True
             continue
         run = rebuild(events)
-        if run.ended is None or run.ended.reason in ("failed", "cancelled", "interrupted"):
+        if run.ended is None or run.ended.reason in NOTHING_SAID:
             busy = busy or run.ended is None
             leave_out = handed_before(run)
             continue
         found.insert(0, ConversationRun(row, run, events))
         if row.upto is None:
             break
-    return History(found, busy, lost and not found)
-
-
-async def last_run(runs: Runs, rows: Sequence[RunRow], owner: str) -> ConversationRun | None:
-    """The last run that counts."""
-    history = await read_end(runs, rows, owner)
-    return history.runs[-1] if history.runs else None
+    return History(found, busy, lost and not found, count)
 
 
 def agent_after(about: ConversationBody, last: ConversationRun | None) -> ConversationBody:
