@@ -97,7 +97,13 @@ def _is_about(rule: PermissionRule, tool: ToolSpec) -> bool:
 
 
 def _is_named(rule: PermissionRule, name: str) -> bool:
-    return rule.tool == "*" or re.fullmatch(_glob(rule.tool), name, re.DOTALL) is not None
+    if rule.tool != "*" and not _fits_name(rule.tool, name):
+        return False
+    return not any(_fits_name(pattern, name) for pattern in rule.but)
+
+
+def _fits_name(pattern: str, name: str) -> bool:
+    return re.fullmatch(_glob(pattern), name, re.DOTALL) is not None
 
 
 def _glob(pattern: str) -> str:

@@ -32,6 +32,7 @@ class PermissionRule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     tool: str = "*"
     labels: tuple[str, ...] = ()
     arguments: dict[str, str] = {}
+    but: tuple[str, ...] = ()  # tools that it is not about, although they fit the rest: names with `*` and `?`
 
 
 class Origin(Struct, frozen=True):

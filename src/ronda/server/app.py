@@ -48,6 +48,7 @@ from ronda.server.http.body_memory import BodyMemory
 from ronda.server.http.browser_guard import BrowserGuard, refusal, refused_socket, refused_upgrade
 from ronda.server.http.failure import BROKE_DOWN, STOPPING, ErrorWriter, error_answer, failure_of
 from ronda.server.http.incoming import NO_PLACES, Header, Headers, Incoming, Json
+from ronda.server.http.rights import check_door, use_rights
 from ronda.server.http.routing import WEBSOCKET, Route, Routes, unmatched
 from ronda.server.routes import ROUTES
 from ronda.server.services.admission import find_named
@@ -517,6 +518,9 @@ class App:
                         await server.sign_in(request)
                     if server.features.admitting:
                         headers = await server.features.admit(request, route)
+                use_rights(request.rights)
+                if request.rights is not None and route.scope != "public":
+                    check_door(request.rights, route)
                 if route.capability is not None:
                     server.toolbox.check_capability(route.capability)
                 if server.reach is not None and route.needs_store:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import structs
+
 from ronda.server.answering.stored_answers import AnswerDoor
 from ronda.server.doors.chat import CHAT_ANSWERS, chat_completions, chat_error
 from ronda.server.doors.mcp.route import mcp
@@ -36,13 +38,15 @@ from ronda.server.http.routing import WEBSOCKET, Dialect, Route, Routes
 # What is slow to import, and not needed by most servers.
 _MCP: Final = ("ronda.tools.mcp.servers", "ronda.server.doors.mcp.door", "anyio._backends._asyncio")
 
-CHAT: Final = Dialect("OpenAI Chat Completions", chat_error)
-RESPONSES: Final = Dialect("OpenAI Responses", create.responses_error)
-MESSAGES: Final = Dialect("Anthropic Messages", messages_error, ("ronda.server.doors.messages",))
-MISTRAL: Final = Dialect("Mistral Agents", mistral_error)
-FILES: Final = Dialect("Files", chat_error, anthropic_error=messages_error)
-SKILLS: Final = Dialect("Skills", chat_error, anthropic_error=messages_error)
+CHAT: Final = Dialect("OpenAI Chat Completions", chat_error, door="chat")
+RESPONSES: Final = Dialect("OpenAI Responses", create.responses_error, door="responses")
+MESSAGES: Final = Dialect("Anthropic Messages", messages_error, ("ronda.server.doors.messages",), door="messages")
+MISTRAL: Final = Dialect("Mistral Agents", mistral_error, door="mistral")
+FILES: Final = Dialect("Files", chat_error, anthropic_error=messages_error, door="files")
+SKILLS: Final = Dialect("Skills", chat_error, anthropic_error=messages_error, door="skills")
 OWN: Final = Dialect("Ronda", chat_error)
+MODELS: Final = structs.replace(CHAT, door="")  # clients of every API ask for the list
+MCP: Final = structs.replace(OWN, door="mcp")
 
 _RESPONSE = "/v1/responses/{id}"
 _AGENT = "/v1/agents/{agent_id}"
@@ -70,8 +74,8 @@ ROUTES: Final = Routes(
     [
         Route("POST", "/v1/chat/completions", CHAT, chat_completions, "run"),
         *_answers(CHAT, CHAT_ANSWERS),
-        Route("GET", "/v1/models", CHAT, listing.list_models, "read"),
-        Route("GET", "/v1/models/{name:path}", CHAT, listing.get_model, "read"),
+        Route("GET", "/v1/models", MODELS, listing.list_models, "read"),
+        Route("GET", "/v1/models/{name:path}", MODELS, listing.get_model, "read"),
         Route("POST", "/v1/responses", RESPONSES, create.create_response, "run"),
         Route(WEBSOCKET, "/v1/responses", RESPONSES, responses_socket, "run"),
         Route("POST", "/v1/responses/compact", RESPONSES, create.compact_response, "run"),
@@ -150,7 +154,7 @@ ROUTES: Final = Routes(
         Route("PUT", _SESSION, OWN, sessions.put_session, "write"),
         Route("PATCH", _SESSION, OWN, sessions.patch_session, "write"),
         Route("DELETE", _SESSION, OWN, sessions.delete_session, "write"),
-        *[Route(method, "/mcp", OWN, mcp, "run", loads=_MCP) for method in ("POST", "GET", "DELETE")],
+        *[Route(method, "/mcp", MCP, mcp, "run", loads=_MCP) for method in ("POST", "GET", "DELETE")],
         Route("GET", "/v1/mcp", OWN, listing.list_mcp_servers, "read"),
         Route("POST", "/v1/render", OWN, transcripts.render, "run"),
         Route("POST", "/v1/transcripts/check", OWN, transcripts.check_transcript, "read"),

@@ -14,8 +14,8 @@ there, all else of that kind is refused. `*` in a NAME stands for any characters
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
@@ -53,9 +53,9 @@ def _check(scope: str) -> None:
     kind, _, name = scope.partition(":")
     if scope in RIGHTS:
         return
-    if len(scope) > MAX_SCOPE or not scope.isprintable() or " " in scope or "," in scope:
+    if len(scope) > MAX_SCOPE or not scope.isprintable() or set(scope) & set(" ,?[]"):
         raise BadRequest(
-            f"the scope {scope[:100]!r} must be at most {MAX_SCOPE} characters, without spaces and commas",
+            f"the scope {scope[:100]!r} must be at most {MAX_SCOPE} characters, without spaces, commas, '?' and brackets",
             param="scopes",
         )
     if kind not in _KINDS or not name:
@@ -101,7 +101,11 @@ class Scopes(Struct, frozen=True):
 def _matches(allowed: tuple[str, ...] | None, names: Iterable[str]) -> bool:
     if allowed is None:
         return True
-    return any(fnmatchcase(name, pattern) for name in names for pattern in allowed if pattern != NOTHING)
+    return any(_fits(pattern, name) for name in names for pattern in allowed if pattern != NOTHING)
+
+
+def _fits(pattern: str, name: str) -> bool:
+    return pattern == name or re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), name, re.DOTALL) is not None
 
 
 EVERYTHING: Final = Scopes()

@@ -22,6 +22,7 @@ from ronda.errors import NotFound
 from ronda.prompty.handlers import MissingTool
 from ronda.server.answering.opening import open_for
 from ronda.server.services.asking import Ask
+from ronda.server.services.models import check_target
 from ronda.server.services.served_agent import ServedAgent
 from ronda.tools.agent import AgentTool
 from ronda.tools.mcp.names import offered_name
@@ -51,7 +52,10 @@ class NamedAgents:
 
     async def stored(self, name: str) -> AgentTool | None:
         target = await self._server.stored_agents.find_named(name, self._owner)
-        return None if target is None else await _tool(self._server, target, self._owner)
+        if target is None:
+            return None
+        check_target(target, name)
+        return await _tool(self._server, target, self._owner)
 
 
 async def _tool(server: Server, target: ServedAgent, owner: str) -> AgentTool:

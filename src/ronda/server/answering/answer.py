@@ -13,7 +13,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from msgspec.structs import replace
 from starlette.types import ASGIApp
 
 from ronda.core.events import Event
@@ -96,7 +95,7 @@ class Exchange:
     ) -> None:
         self._server = server
         self._incoming = incoming
-        self._job = job if incoming.rights is None else replace(job, rights=incoming.rights)
+        self._job = job
         self._make_writer = make_writer
         self._write_error = write_error
         self._outlives = outlives

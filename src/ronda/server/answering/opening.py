@@ -28,8 +28,10 @@ from ronda.errors import BadRequest, UpstreamError
 from ronda.host.run import LiveRun
 from ronda.host.sessions import Visit
 from ronda.server.answering.relay import Next
+from ronda.server.http.rights import about_rights, current_rights, current_scopes
 from ronda.server.services.asking import Ask
 from ronda.server.services.file_addresses import has_files
+from ronda.server.services.key_limits import offer_under, rules_under
 from ronda.server.services.models import Target, TargetOpening, not_redeclared
 from ronda.server.services.runs import new_id
 from ronda.server.services.siblings import about_siblings
@@ -75,7 +77,6 @@ class Job(Struct, frozen=True):
     next: Next | None = None  # who goes on when a run of it has ended
     added: OnOpened | None = None
     waits: bool = False  # for people, although nothing is streamed
-    rights: frozenset[str] | None = None  # what the caller's key may do; None: everything
 
 
 def open_runs(
@@ -118,7 +119,8 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
     # Nearly all requests say no more than whom they ask what, and get the same.
     is_usual = request.is_usual and target is server.models.default and not may_have_files
     is_usual = is_usual and (len(turns) == 1 or not whole_results(turns))
-    kind = (request.stream, job.rights)
+    rights = current_rights()
+    kind = (request.stream, rights)
     setup = server.usual_setups.get(kind) if is_usual else None
     opened = turns
     if setup is None:
@@ -131,6 +133,8 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
         about = {**request.about, **setup.offer.about, **about_ids(ids), **about}
     if visit is not None:
         about = {**about, **visit.about(turns, opened)}
+    if rights is not None:
+        about = {**about, **about_rights(rights)}
     name = name or new_id("run")
     if request.container.id:
         session = await _container_session(server, owner, request)
@@ -178,9 +182,7 @@ async def _set_up(
     """The turns that runs start from, and what they get beside."""
     request, target = job.request, job.target
     rounds, warning = server.config.rounds_for(request.max_tool_rounds)
-    opened, offer = await open_for(
-        server, target, request, turns, rounds, owner, may_have_files=may_have_files, rights=job.rights
-    )
+    opened, offer = await open_for(server, target, request, turns, rounds, owner, may_have_files=may_have_files)
     plan = _plan(server, job, capabilities_of(target.provider), offer, rounds)
     if request.session is not None or request.conversation:
         plan = await _with_approved(server, request, plan, owner)
@@ -235,7 +237,7 @@ def _plan(server: Server, job: Job, able: Capabilities, offer: Offer, rounds: in
         truncates=request.truncates,
         context_budget=config.context_budget,
         guards=server.runs.guards,
-        permissions=config.rules_for(request.permission),
+        permissions=rules_under(current_scopes(), config.rules_for(request.permission), config.sandbox.profile),
     )
     able.check(plan)
     return plan
@@ -303,7 +305,6 @@ async def open_for(
     owner: str,
     *,
     may_have_files: bool = True,
-    rights: frozenset[str] | None = None,
 ) -> tuple[TargetOpening, Offer]:
     """The conversation a run starts from, and the tools it gets: the agent's, the server's and the caller's.
 
@@ -333,7 +334,7 @@ async def open_for(
     ask: Ask | None = None
     found: Sequence[Brought] = ()
     if rounds > 0 and (features.bringing or features.equipping):
-        ask = Ask(owner, request, target, needs, turns, choice, opened.exclusive, rights)
+        ask = Ask(owner, request, target, needs, turns, choice, opened.exclusive, current_rights())
         found = await features.bring(ask)
     if needs:
         needs = tuple(features.others(needs))
@@ -350,6 +351,8 @@ async def open_for(
         for feature in features.equipping:
             equipped, offer = await feature.equip(ask, opened.turns, offer)
             opened = replace(opened, turns=equipped)
+    if current_rights() is not None:
+        offer = offer_under(current_scopes(), offer, server.config.sandbox.profile)
     if rounds > 0 and len(turns) > 1 and whole_results(turns):
         offer = _with_reader(offer, server.long_results.reader.spec)
     if needs and any(need.confirmed for need in needs):

@@ -51,6 +51,7 @@ class Dialect(Struct, frozen=True):
     error: ErrorWriter
     loads: tuple[str, ...] = ()
     anthropic_error: ErrorWriter | None = None  # at addresses that clients of Anthropic's have too
+    door: str = "own"  # its name in the scopes of keys; "": open to every key
 
     def error_for(self, headers: Mapping[bytes, bytes]) -> ErrorWriter:
         """How it says to this client that something went wrong."""

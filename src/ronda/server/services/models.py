@@ -19,6 +19,8 @@ from ronda.core.run import Run
 from ronda.drive import Provider, Tool, capabilities_of
 from ronda.errors import BadRequest, NotFound, quote_names
 from ronda.providers import split_spec
+from ronda.server.http.rights import Forbidden, current_rights, current_scopes
+from ronda.store.scopes import Scopes
 from ronda.wire.capabilities import Need
 
 
@@ -111,6 +113,29 @@ def not_redeclared(declared: tuple[ToolSpec, ...], requested: tuple[ToolSpec, ..
     return tuple([spec for spec in declared if spec.name not in names])
 
 
+def check_target(target: Target, name: str) -> None:
+    """Raises Forbidden for a model or an agent, by one of its names, that the key of the request is not for."""
+    if current_rights() is None:
+        return
+    scopes = current_scopes()
+    if not target.is_agent:
+        if not scopes.allows_model((name, target.name, target.spec)):
+            raise _forbidden("model", name)
+    elif not scopes.allows_agent((name, name.partition("@")[0], target.name)):
+        raise _forbidden("agent", name)
+    elif scopes.agents is None and not scopes.allows_model((target.spec, target.spec.partition(":")[2])):
+        raise _forbidden("model", target.spec)
+
+
+def _forbidden(kind: str, name: str) -> Forbidden:
+    scope = f"{kind}:{name[:200]}"
+    return Forbidden(
+        f"this API key is not for the {kind} '{name[:200]}': it lacks the scope '{scope}'",
+        param="model",
+        code=f"{kind}_not_allowed",
+    )
+
+
 class Source(Protocol):
     """Keeps agents: everybody's, or each of one owner's."""
 
@@ -137,24 +162,38 @@ class Models:
         """What goes by this very name."""
         found = self._names.get(name)
         if found is not None:
+            self._check_default()
             return found
         for source in self._sources:
             if (found := await source.find(name, owner)) is not None:
+                check_target(found, name)
                 return found
         return None
 
     async def find(self, name: str, owner: str = "") -> Target:
         found = self._names.get(name)  # nearly always
-        if found is None:
-            found = await self.find_named(name, owner)
         if found is not None:
+            self._check_default()
+            return found
+        if (found := await self.find_named(name, owner)) is not None:
             return found
         if self._takes_any:
+            self._check_default()
             return self.default
         there_is = quote_names(self.names)
         raise NotFound(
             f"the model '{name[:200]}' does not exist here; there is {there_is}", param="model", code="model_not_found"
         )
+
+    def _check_default(self) -> None:
+        if current_rights() is not None and not current_scopes().allows_model(self._names):
+            raise _forbidden("model", self.default.name)
+
+    def names_for(self, scopes: Scopes) -> list[str]:
+        """Those of `names` that a key may ask for. An agent's own model is looked at when the agent is asked."""
+        own = ["default", self.default.name, *self._aliases] if scopes.allows_model(self._names) else []
+        agents = [name for source in self._sources for name in source.names()]
+        return [*own, *[name for name in agents if scopes.allows_agent((name,))]]
 
     async def load(self) -> list[str]:
         """Load what runs on this machine ahead of its first request; lines that say what was chosen for it."""

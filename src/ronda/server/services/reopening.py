@@ -25,6 +25,7 @@ from ronda.host.extension import tell_facts
 from ronda.host.recovery import previews_of_round, seconds_left
 from ronda.host.run import LiveRun
 from ronda.journal.holds import release_on_error
+from ronda.server.http.rights import rights_of, use_rights
 from ronda.server.services.models import Target
 from ronda.server.services.runs import BROKEN_OFF
 from ronda.server.services.toolbox import DECLARED_KINDS
@@ -58,6 +59,7 @@ async def take_up(server: Server, id: str, over: Over, *, was_driven: bool = Tru
             run.apply(recovered)
             facts.append(recovered)
         try:
+            use_rights(rights_of(run.start))
             provider, tools = await reopen(server, run.start, events)
         except StoreError:  # which says nothing of the run
             raise
@@ -106,6 +108,7 @@ async def reopen_waiting(server: Server, id: str, *, waits: bool) -> LiveRun:
     events = await journal.resume(id)
     with release_on_error(journal, id):
         run = rebuild(events)
+        use_rights(rights_of(run.start))
         provider, tools = await reopen(server, run.start, events)
         previews = await journal.previews(id)
         await server.runs.sessions.resume(run)

@@ -20,17 +20,22 @@ from ronda._version import __version__
 from ronda.host.supervisor import Supervisor
 from ronda.server.doors.mcp.call import call
 from ronda.server.doors.mcp.tools import tools_for
+from ronda.server.http.rights import use_rights
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
 
-_OWNER = "ronda.owner"  # where a request's scope says whose it is
+_OWNER = "ronda.owner"  # where a request's scope says whose it is …
+_RIGHTS = "ronda.rights"  # … and what its key may do
 
 
 def make_server(server: Server) -> SdkServer[Any]:
     def owner_of(context: ServerRequestContext[Any, Any]) -> str:
-        """Over pipes there is one: whoever started the program."""
-        return "" if context.request is None else str(context.request.scope[_OWNER])
+        """Over pipes there is one: whoever started the program. What the request's key may do holds from here on."""
+        if context.request is None:
+            return ""
+        use_rights(context.request.scope[_RIGHTS])
+        return str(context.request.scope[_OWNER])
 
     async def list_tools(
         context: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -85,7 +90,7 @@ class McpDoor:
         finally:
             self._is_up.clear()
 
-    async def answer(self, owner: str, body: bytes | None) -> ASGIApp:
+    async def answer(self, owner: str, rights: frozenset[str] | None, body: bytes | None) -> ASGIApp:
         """`body`: what was read of the request; None if nothing was."""
         await self._is_up.wait()
         manager = self._manager
@@ -97,7 +102,8 @@ class McpDoor:
             # What stands around a header's value is no part of it; the SDK compares values with the body.
             headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
             incoming = receive if body is None else _after(body, receive)
-            await manager.asgi_app({**scope, "headers": headers, "user": user, _OWNER: owner}, incoming, send)
+            whose = {"user": user, _OWNER: owner, _RIGHTS: rights}
+            await manager.asgi_app({**scope, "headers": headers, **whose}, incoming, send)
 
         return app
 

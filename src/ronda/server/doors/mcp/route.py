@@ -54,7 +54,7 @@ async def mcp(server: Server, incoming: Incoming) -> ASGIApp:
     body = await incoming.body(server.config.max_body) if incoming.method == "POST" else None
     if body is not None and (refusal := _refusal(body)) is not None:
         return refusal
-    return await door_of(server).answer(incoming.owner, body)
+    return await door_of(server).answer(incoming.owner, incoming.rights, body)
 
 
 class _Message(Struct, frozen=True):

@@ -11,6 +11,7 @@ from msgspec import Struct
 from ronda.drive.offload import aside
 from ronda.prompty.model import Prompty, Property
 from ronda.prompty.parameters import parameters_of
+from ronda.server.http.rights import current_rights, current_scopes
 from ronda.tools.mcp.names import distinct_names
 
 if TYPE_CHECKING:
@@ -58,6 +59,9 @@ async def tools_for(server: Server, owner: str) -> list[AgentTool]:
     """In the same order each time."""
     found = [] if server.agent_files is None else await aside(_of_files, server)
     found += await _stored_agents(server, owner)
+    if current_rights() is not None:
+        scopes = current_scopes()
+        found = [one for one in found if scopes.allows_agent((one[0],))]
     names = distinct_names([("", None, agent) for agent, _, _, _ in found], {CHAT})
     chat = AgentTool(CHAT, "", _CHAT_ABOUT, _CHAT_SCHEMA)
     return [chat, *[AgentTool(names["", agent], agent, about, schema, asks) for agent, about, schema, asks in found]]

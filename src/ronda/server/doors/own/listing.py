@@ -9,6 +9,8 @@ from starlette.types import ASGIApp
 from ronda.drive.offload import aside
 from ronda.server.doors.shapes import with_shape
 from ronda.server.http.incoming import Incoming, Json
+from ronda.server.http.rights import current_scopes
+from ronda.store.scopes import Scopes
 from ronda.wire.files import FileShape, shape_of
 from ronda.wire.json import encode
 from ronda.wire.model_list import model_list, model_object
@@ -21,14 +23,14 @@ if TYPE_CHECKING:
 async def list_models(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
     tools = _tools(server)
     if server.agent_files is None:
-        return Json(_list_models(server, shape, tools))
-    return Json(await aside(_list_models, server, shape, tools))
+        return Json(_list_models(server, shape, tools, current_scopes()))
+    return Json(await aside(_list_models, server, shape, tools, current_scopes()))
 
 
-def _list_models(server: Server, shape: FileShape, tools: dict[str, Any]) -> bytes:
+def _list_models(server: Server, shape: FileShape, tools: dict[str, Any], scopes: Scopes) -> bytes:
     """Every file is read, a third of a millisecond each: beside the loop, since a folder may have thousands."""
     broken = server.agent_files.problems() if server.agent_files is not None else {}
-    listed = [_model_object(name, shape, tools, is_broken=name in broken) for name in server.models.names]
+    listed = [_model_object(name, shape, tools, is_broken=name in broken) for name in server.models.names_for(scopes)]
     return encode(model_list(listed, shape))
 
 

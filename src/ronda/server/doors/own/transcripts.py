@@ -122,14 +122,14 @@ async def _read_job(server: Server, incoming: Incoming, dialect: str) -> Job:
         from ronda.server.doors import messages
 
         messages_request, found = await messages.read_job(server, incoming)
-        return Job(messages_request, found or server.models.default, rights=incoming.rights)
+        return Job(messages_request, found or server.models.default)
     if dialect == "responses":
         from ronda.server.doors.responses import create
 
         response_request, target = await create.read_job(server, incoming)
-        return Job(response_request, target, rights=incoming.rights)
+        return Job(response_request, target)
     request = await incoming.read(server.config.max_body, read_request)
-    return Job(request, await server.models.find(request.model, incoming.owner), rights=incoming.rights)
+    return Job(request, await server.models.find(request.model, incoming.owner))
 
 
 async def check_transcript(server: Server, incoming: Incoming) -> ASGIApp:

@@ -30,6 +30,7 @@ from ronda.server.doors.responses.stored_responses import follow_response
 from ronda.server.http.bodies import is_small, read_body
 from ronda.server.http.failure import BROKE_DOWN, failure_of
 from ronda.server.http.incoming import Incoming
+from ronda.server.http.rights import use_rights
 from ronda.wire.failures import Failure, failure_of_run
 from ronda.wire.fields import field, read_bounded, read_fields
 from ronda.wire.json import encode
@@ -185,6 +186,7 @@ class Connection:
         await self._server.sign_in(incoming)  # again: a connection may outlast its key
         if self._server.features.admitting and self._route is not None:
             await self._server.features.admit(incoming, self._route)
+        use_rights(incoming.rights)
         sealer = await self._server.responses.sealer(incoming.owner)
         rest = {name: raw for name, raw in fields.items() if name != "type"}
         request = request_of(rest, sealer) if at_once else await aside(request_of, rest, sealer)
@@ -215,6 +217,7 @@ class Connection:
         request = Incoming(self._scope, self._until_closed)
         request.route = self._route
         await self._server.sign_in(request)
+        use_rights(request.rights)
         stream = await follow_response(self._server, request, id, after, sse=False)
         self._is_refused = False
         await stream(self._scope, self._until_closed, self._pass_on)

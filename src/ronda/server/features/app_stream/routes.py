@@ -27,7 +27,7 @@ def app_error(failure: Failure) -> bytes:
     return encode({"detail": failure.details or detail or failure.message})
 
 
-APP: Final = Dialect("App stream", app_error, _LOADS)
+APP: Final = Dialect("App stream", app_error, _LOADS, door="app")
 
 
 def app_routes(generate_code: Handler, handler: Callable[[str], Handler]) -> Sequence[Route]:

@@ -33,7 +33,7 @@ from ronda.wire.json import UNREADABLE, encode
 CSRF: Final = b"x-ronda-csrf"
 MAX_BODY: Final = 4096  # bytes: a key has 46 characters
 _SWEEP_SECONDS: Final = 600.0  # rows whose time is up open nothing: they only take room
-_OWN: Final = Dialect("Ronda", chat_error)
+_OWN: Final = Dialect("Ronda", chat_error, door="")
 _NOT_KEPT: Final[Header] = (b"cache-control", b"no-store")
 _READS: Final = ("GET", "HEAD")
 
