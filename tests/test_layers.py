@@ -127,7 +127,7 @@ def test_no_two_test_files_have_the_same_name() -> None:
 # ---- inside server/ --------------------------------------------------------------------------------------------------
 
 # What puts a server together, and the table of settings that everything may read.
-ROOT_MODULES = {"app", "routes", "mounted_app", "storage", "check_config", "__init__"}
+ROOT_MODULES = {"app", "reload", "routes", "mounted_app", "storage", "check_config", "__init__"}
 # Functions that are given all of `Server`. Give them what they use, and make this smaller: none should be left.
 MODULES_WITH_SERVER = 41
 

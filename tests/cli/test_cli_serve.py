@@ -32,7 +32,7 @@ from ronda.server.config import ServerConfig
 from ronda.testing import ScriptedModel
 
 # Asked to end and did; Ctrl-C, which ends the script around us, too.
-ENDS = {signal.SIGTERM: 0, signal.SIGHUP: 0, signal.SIGINT: 130}
+ENDS = {signal.SIGTERM: 0, signal.SIGINT: 130}
 BECAUSE = {"role": "tool", "tool_call_id": "u", "content": "because"}
 
 

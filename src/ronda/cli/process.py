@@ -18,6 +18,7 @@ from typing import Any, Final
 import uvicorn
 
 from ronda.cli.memory import LargeMemory
+from ronda.cli.reload import has_terminal
 from ronda.errors import BadConfig
 
 log = logging.getLogger("ronda.server")
@@ -119,13 +120,24 @@ class EndedBeforeStart(Exception):
 
 class Signals:
     """SIGINT, SIGTERM and SIGHUP, from before the first slow step. `process` is the server as soon as there is one.
-    `run_seconds`: those that it gives to its runs when it ends."""
+    `run_seconds`: those that it gives to its runs when it ends. SIGHUP ends a server whose terminal was closed; otherwise it
+    means `reload`, which one that starts does once it is up."""
 
     def __init__(self, run_seconds: float = 0.0) -> None:
         self._run_seconds = run_seconds
         self.received: signal.Signals | None = None
         self.process: Process | None = None
+        self.reload: Callable[[], None] | None = None
         self._loading: asyncio.Task[list[str]] | None = None
+        self._had_terminal = has_terminal()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_reload_due = False
+
+    def is_up(self) -> None:
+        """On the event loop."""
+        self._loop = asyncio.get_running_loop()
+        if self._is_reload_due and self.reload is not None:
+            self.reload()
 
     @contextmanager
     def handled(self) -> Iterator[None]:
@@ -157,6 +169,13 @@ class Signals:
         return 130 if self.received is signal.SIGINT else 0
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        is_hangup = number == getattr(signal, "SIGHUP", None)
+        if is_hangup and not (self._had_terminal and not has_terminal()):
+            if self._loop is None or self.reload is None:
+                self._is_reload_due = True
+            else:
+                self._loop.call_soon_threadsafe(self.reload)
+            return
         if self.received is None:
             self._end_in_time(LAST_SECONDS if self.process is None else self._run_seconds + LAST_SECONDS)
         self.received = signal.Signals(number)

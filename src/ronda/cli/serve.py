@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from ronda.cli.process import Signals
-    from ronda.server.app import Server
+    from ronda.server.app import App, Server
     from ronda.server.storage import SharedDatabase
 
 _UNSENT = 128 * 1024  # bytes that wait in the system to be sent to one client
@@ -53,7 +53,7 @@ def serve(arguments: argparse.Namespace) -> int:
         else:
             listeners = [open_sockets.enter_context(listener) for listener in worker.listeners]
         runner = open_sockets.enter_context(asyncio.Runner(loop_factory=_loop))
-        return runner.run(_serve(config, listeners, worker))
+        return runner.run(_serve(config, listeners, worker, partial(read_config, arguments)))
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def worker(arguments: argparse.Namespace) -> int:
             "a worker shares a database with servers: say which with --database; on one machine, --workers will do"
         )
     with asyncio.Runner(loop_factory=_loop) as runner:
-        return runner.run(_serve(config, [], None))
+        return runner.run(_serve(config, [], None, partial(read_config, arguments)))
 
 
 def _loop() -> asyncio.AbstractEventLoop:
@@ -91,7 +91,9 @@ def _loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-async def _serve(config: ServerConfig, listeners: Sequence[socket.socket], worker: Worker | None) -> int:
+async def _serve(
+    config: ServerConfig, listeners: Sequence[socket.socket], worker: Worker | None, read: Callable[[], ServerConfig]
+) -> int:
     from ronda.cli.process import EndedBeforeStart, NotStarted, Signals, end_all
     from ronda.server.storage import open_shared
 
@@ -102,7 +104,7 @@ async def _serve(config: ServerConfig, listeners: Sequence[socket.socket], worke
             worker.end_with_parent(asyncio.get_running_loop())
         shared = await asyncio.to_thread(open_shared, config)
         try:
-            await _start(config, listeners, signals, worker, shared)
+            await _start(config, listeners, signals, worker, shared, read)
         except NotStarted as error:
             print(f"ronda: {error}", file=sys.stderr, flush=True)
             return NOT_STARTED
@@ -116,11 +118,13 @@ async def _start(
     signals: Signals,
     worker: Worker | None,
     shared: SharedDatabase | None,
+    read: Callable[[], ServerConfig],
 ) -> None:
-    """`listeners`: for all doors, and the one for MCP alone where there is one."""
+    """`read` reads the settings again. `listeners`: for all doors, and the one for MCP alone where there is one."""
     from ronda.cli.process import Process
+    from ronda.cli.reload import Reloader
     from ronda.journal.sqlite import SqliteJournal
-    from ronda.server.app import Server
+    from ronda.server.app import Server, create_app
     from ronda.server.services.peers import Peers
     from ronda.server.storage import join_replicas, open_blobs, open_catalog, open_journal
 
@@ -144,7 +148,9 @@ async def _start(
         data_folder=folder,
     )
     join_replicas(server, shared)
-    settings = http_settings(server, *[one.getsockname()[1] for one in listeners[1:]])
+    app = create_app(server)
+    mcp_port = listeners[1].getsockname()[1] if listeners[1:] else None
+    settings = http_settings(server, mcp_port, app)
     signals.check()
     for line in await signals.loaded(server.models.load()):
         print(line, file=sys.stderr, flush=True)
@@ -152,11 +158,13 @@ async def _start(
     gc.freeze()  # what is loaded now stays: no need to look at it in every collection
     # Requests leave no cycles: looking for some every 700 objects took a quarter of their time.
     gc.set_threshold(20_000, 20, 20)
+    is_quiet = worker is not None and worker.number != 0  # the first worker speaks for all
     signals.process = Process(
         settings,
-        up=lambda: None if worker is not None and worker.number else _say_up(server, listeners, has_keys),
+        up=partial(_is_up, server, listeners, signals, is_quiet=is_quiet, has_keys=has_keys),
         before_end=partial(server.stop, config.shutdown_seconds),
     )
+    signals.reload = Reloader(server, app, signals.process, read, is_quiet=is_quiet).ask
     signals.check()
     if worker is None or folder is None or not isinstance(journal, SqliteJournal):
         await signals.process.serve(list(listeners))
@@ -168,7 +176,7 @@ async def _start(
         peers.close()
 
 
-def http_settings(server: Server, mcp_port: int | None = None) -> uvicorn.Config:
+def http_settings(server: Server, mcp_port: int | None = None, app: App | None = None) -> uvicorn.Config:
     import uvicorn
 
     from ronda.cli.process import CONNECTION_SECONDS
@@ -177,7 +185,7 @@ def http_settings(server: Server, mcp_port: int | None = None) -> uvicorn.Config
     from ronda.server.http.protocol import BoundedProtocol
 
     config = server.config
-    app = create_app(server)
+    app = create_app(server) if app is None else app
     return uvicorn.Config(
         app if mcp_port is None else McpPort(app, mcp_port),
         http=partial(  # type: ignore[arg-type]  # called as its class is
@@ -241,6 +249,14 @@ async def _has_keys(config: ServerConfig, catalog: Catalog) -> bool:
         f"others than this machine can reach {config.host}, and there are no API keys: {way_out}, "
         "or let everybody in with --insecure"
     )
+
+
+def _is_up(
+    server: Server, listeners: Sequence[socket.socket], signals: Signals, *, is_quiet: bool, has_keys: bool
+) -> None:
+    if not is_quiet:
+        _say_up(server, listeners, has_keys)
+    signals.is_up()
 
 
 def _say_up(server: Server, listeners: Sequence[socket.socket], has_keys: bool) -> None:

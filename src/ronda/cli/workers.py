@@ -18,6 +18,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Final
 
+from ronda.cli.reload import has_terminal
 from ronda.errors import BadConfig
 from ronda.server.config import ServerConfig
 
@@ -83,6 +84,7 @@ class Workers:
         self._processes: dict[int, tuple[int, subprocess.Popen[bytes], float]] = {}  # by process id
         self._restarted: set[int] = set()  # numbers of workers that are not the first with their number
         self._received: signal.Signals | None = None
+        self._had_terminal = has_terminal()
 
     def run(self) -> int:
         ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -130,10 +132,16 @@ class Workers:
             self._end_all()
 
     def _end(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP and not (self._had_terminal and not has_terminal()):
+            self._tell_all(signal.SIGHUP)  # each reads the settings again
+            return
         self._received = signal.Signals(number)
         self._end_all()
 
     def _end_all(self) -> None:
+        self._tell_all(signal.SIGTERM)
+
+    def _tell_all(self, which: signal.Signals) -> None:
         for pid in list(self._processes):
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
+                os.kill(pid, which)

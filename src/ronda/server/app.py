@@ -371,6 +371,11 @@ class Server:
             return SharedCall(call_many, n).choices()
         return [target.provider] * n
 
+    def forget_setups(self) -> None:
+        """What was decided once for all requests is decided anew: the settings have changed."""
+        self.usual_setups.clear()
+        self._limits.clear()
+
     def limits_for(self, rounds: int, tool_calls: int | None, *, is_stored: bool) -> Limits:
         """Nearly all runs have the same."""
         known = self._limits.get((rounds, is_stored))
@@ -473,7 +478,10 @@ class App:
     def __init__(self, server: Server, routes: Routes = ROUTES) -> None:
         self._server = server
         self.routes = server.features.routes(routes)
-        config, let_in = server.config, partial(self, is_let_in=True)
+        self.open_guard()
+
+    def open_guard(self) -> None:
+        config, let_in = self._server.config, partial(self, is_let_in=True)
         self._guard = BrowserGuard(let_in, self._refused_page, config.host, config.allow_origins, config.allow_hosts)
 
     async def __call__(

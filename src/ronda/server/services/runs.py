@@ -125,9 +125,7 @@ class Runs:
         self.find_approve: Callable[[Run], Approve | None] = lambda run: None
         self._approval_timeout = approval_timeout
         self.journal = journal
-        self.guards = guarded_stages(guardrails)  # of the plans of all runs
-        self._guardrails = guardrails
-        self._summarize = summarize
+        self.guard(guardrails, summarize)
         self._queue: Queue = queue or MemoryCatalog().queue
         self._tails: dict[str, Tail] = {}
         self._pumps: set[asyncio.Task[None]] = set()
@@ -145,6 +143,12 @@ class Runs:
             clock=lambda: self.clock(),
             sleep=sleep,
         )
+
+    def guard(self, guardrails: Guardrails | None, summarize: Summarize | None) -> None:
+        """What looks at every run that begins from now on, and what sums up what a context has no room for."""
+        self.guards = guarded_stages(guardrails)  # of the plans of all runs
+        self._guardrails = guardrails
+        self._summarize = summarize
 
     @property
     def stopping(self) -> bool:

@@ -83,6 +83,17 @@ class Toolbox:
         self._features = features
         self._standing = () if features is None else features.standing
         self._dispatch = Dispatch() if dispatch is None else dispatch
+        self._capabilities = {name: tuple(found) for name, found in (capabilities or {}).items()}
+        self._most = max_offered
+        # The MCP servers that files of agents may name; None: there are none.
+        self.servers_here: Callable[[], McpServers] | None = None
+        # An owner → who knows the agents of this server by name, as this owner may use them.
+        self.agents_for: Callable[[str], AgentNames] | None = None
+        self.replace(tools, callbacks or {})
+
+    def replace(self, tools: Sequence[Tool], callbacks: Mapping[str, Callable[..., Any]]) -> None:
+        """These instead of those that the operator gave before; runs that have begun keep theirs. Raises BadConfig, with nothing
+        changed."""
         fixed: dict[str, Tool] = {}
         for tool in (*tools, *self._dispatch.own):
             if tool.spec.name in fixed:
@@ -93,16 +104,10 @@ class Toolbox:
                     "can give it; a tool of a server takes a ToolContext"
                 )
             fixed[tool.spec.name] = tool
-        self._callbacks = dict(callbacks or {})
-        self._capabilities = {name: tuple(found) for name, found in (capabilities or {}).items()}
+        self._callbacks = dict(callbacks)
         self._fixed = Offer(tuple([tool.spec for tool in fixed.values()]), fixed)
-        self._most = max_offered
         self._with_finder: tuple[Sequence[ToolSpec], Offer] = ((), self._fixed)
         self._with_standing: tuple[list[Sequence[Tool]], Offer] = ([], self._fixed)
-        # The MCP servers that files of agents may name; None: there are none.
-        self.servers_here: Callable[[], McpServers] | None = None
-        # An owner → who knows the agents of this server by name, as this owner may use them.
-        self.agents_for: Callable[[str], AgentNames] | None = None
 
     def _own(self) -> Offer:
         """What every request is offered: the same value until a standing tool comes or goes."""
