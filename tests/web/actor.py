@@ -26,18 +26,19 @@ _FOUND: Final = find_spec("matplotlib")
 PACKAGES: Final = "" if _FOUND is None or _FOUND.origin is None else str(Path(_FOUND.origin).parent.parent)
 
 FIGURE: Final = f"""import sys; sys.path.append({PACKAGES!r})
-import matplotlib.pyplot as plt
-stock = {{"North": (4310, 48), "South": (2655, 41), "Harbour": (1940, 118)}}
-figure, axes = plt.subplots(figsize=(5.2, 2.0))
+""" + """import matplotlib.pyplot as plt
+
+stock = {"North": (4310, 96), "Harbour": (1940, 119), "South": (2655, 81)}
+figure, axes = plt.subplots(figsize=(5.2, 2.2), layout="tight")
+print(f"{'site':10}{'pallets':>9}{'per day':>10}{'empty on':>11}")
 for site, (pallets, use) in stock.items():
-    axes.plot([max(0, pallets - use * day) for day in range(31)], label=site)
-axes.legend(frameon=False, fontsize=8)
+    left = [max(0, pallets - use * day) for day in range(31)]
+    axes.plot(range(1, 32), left, label=site)
+    empty = f"{left.index(0)} Dec" if 0 in left else "–"
+    print(f"{site:10}{pallets:>9,}{use:>10}{empty:>11}")
+axes.legend(frameon=False)
 plt.show()
-print("site      pallets   per day   empty on")
-print("North       4,310      96.2          -")
-print("Harbour     1,940     118.7     17 Dec")
-print("South       2,655      81.0          -")
-open("reorder-plan.csv", "w").write("site,quantity,by\\nharbour,1450,2026-12-14\\n");
+_ = open("reorder-plan.csv", "w").write("site,quantity,by\\nharbour,1450,2026-12-14\\n")
 """
 
 PLAN: Final = """print("Harbour     1,940     118.7     17 Dec")
@@ -119,17 +120,34 @@ def _pallets(code: str = FIGURE) -> list[Line]:
 
 UNEVEN: Final = "every other call of the model fails"
 BOARD: Final = """<!doctype html>
-<html lang="en">
-<head><title>Departures</title>
-<style>body { font: 18px sans-serif; margin: 24px; }
-li { display: flex; gap: 16px; padding: 12px 0; border-bottom: 1px solid #ccc; } b { width: 40px; }</style>
+<html lang="en" class="day">
+<head>
+<title>Departures</title>
+<style>
+  body { font: 500 20px/1.3 "Liberation Sans", sans-serif; margin: 0; padding: 28px 32px; }
+  h1 { font-size: 30px; margin: 0 0 16px; }
+  ul { list-style: none; margin: 0; padding: 0; }
+  li { display: flex; align-items: center; gap: 16px; padding: 14px 0; }
+  b { width: 44px; padding: 7px 0; border-radius: 6px; text-align: center; }
+  .minutes, .delay { margin-left: auto; font-weight: 700; }
+  #script { opacity: .6; font-size: 14px; }
+  .day body { background: #fbfaf5; color: #1c2420; }
+  .day h1 { border-bottom: 4px solid; padding-bottom: 12px; }
+  .day li { border-bottom: 1px solid #ddd8c8; }
+  .day b { background: #2a6b45; color: #fff; }
+  .day .delay { color: #a8281f; }
+  .night body { background: #10141d; color: #e8edf6; }
+  .night li { background: #1b2130; border-radius: 10px; padding: 16px; margin-bottom: 10px; }
+  .night b { background: #ffcf3f; color: #14120a; }
+  .night .delay { color: #ff9d8f; }
+</style>
 </head>
 <body>
 <h1>Market Square</h1>
 <ul class="departures">
-<li class="departure"><b>2</b> Harbour <span class="minutes">2</span></li>
-<li class="departure"><b>7</b> University <span class="minutes">9</span></li>
-<li class="departure"><b>11</b> Central Station <span class="minutes">12</span></li>
+<li class="departure"><b>2</b> Harbour <span class="minutes">2′</span></li>
+<li class="departure"><b>7</b> University <span class="minutes">9′</span></li>
+<li class="departure"><b>11</b> Central Station <span class="minutes">12′</span></li>
 </ul>
 <p id="script">asleep</p>
 <script>document.getElementById("script").textContent = "awake";</script>
@@ -181,13 +199,17 @@ SCENES: Final[dict[str, Callable[[], list[Line]]]] = {
         calls("place_order", site="north", quantity=20, deliver_by="2026-12-15"),
         says("Both are placed."),
     ],
+    "desk": lambda: [
+        calls("carrier-desk", input="When are the last deliveries of the year?"),
+        says("The desk says: no deliveries from 24 to 27 December."),
+    ],
     "departures": lambda: [calls("create_file", path="index.html", content=BOARD), says("The page is written.")],
     "delays": lambda: [
         calls(
             "edit_file",
             path="index.html",
-            old_text='<span class="minutes">9</span>',
-            new_text='<span class="delay">9, 6 late</span>',
+            old_text='<span class="minutes">9′</span>',
+            new_text='<span class="delay">9′, 6 late</span>',
         ),
         says("Delays can be seen."),
     ],
@@ -276,6 +298,8 @@ def _parts(line: Line, text: str, number: int) -> list[AssistantPart]:
 
 def _call(call: Call, number: int, at: int) -> ToolCall:
     arguments: Any = call.arguments
+    if number % 2 == 0 and isinstance(arguments, dict) and arguments.get("content") == BOARD:
+        arguments = {**arguments, "content": BOARD.replace('class="day"', 'class="night"')}  # variants differ
     return ToolCall(
         f"call_{number}_{at}", call.name, arguments if isinstance(arguments, str) else json.dumps(arguments)
     )

@@ -78,6 +78,25 @@ def search(query: str) -> list[dict[str, Any]]:
     ]
 
 
+def write_agents(folder: Path) -> None:
+    """One that others call, one with inputs, and one that is broken."""
+    folder.mkdir(exist_ok=True)
+    desk = ["The carrier rests from 24 to 27 December, and its last delivery of the year is on the 19th."]
+    (folder / "carrier-desk.json").write_text(json.dumps(desk))
+    (folder / "carrier-desk.prompty").write_text(
+        "---\nmodel: script:carrier-desk.json\ndescription: Knows when the carrier delivers.\n---\n"
+        "system:\nYou know the calendar of the carrier.\n"
+    )
+    (folder / "weather.json").write_text(json.dumps(["It is 21 degrees in that city."]))
+    (folder / "weather.prompty").write_text(
+        "---\nmodel: script:weather.json\ndescription: Tells the weather in one sentence.\ninputs:\n"
+        "  city: {kind: string, required: true}\n"
+        "  preferred_unit: {kind: string, enumValues: [celsius, fahrenheit], default: celsius}\n---\n"
+        "system:\nTell the weather of {{city}} in {{preferred_unit}}.\n"
+    )
+    (folder / "billing.prompty").write_text("---\nmodel: [\n---\nsystem:\nHello.\n")
+
+
 async def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, required=True)
@@ -85,6 +104,8 @@ async def main() -> None:
     parser.add_argument("--pace", type=float, default=0.01)
     parser.add_argument("--code", action="store_true")
     arguments = parser.parse_args()
+    agents = arguments.data / "agents"
+    write_agents(agents)
     listener = socket.create_server(("127.0.0.1", arguments.port))
     config = ServerConfig(
         model="script:Actor",
@@ -93,6 +114,8 @@ async def main() -> None:
         enable_code_execution=arguments.code,
         enable_shell=arguments.code,
         sandbox=Policy(extra_fs_read=(PACKAGES,)) if PACKAGES else Policy(),
+        agents=str(agents),
+        agent_tools={"default": ("carrier-desk",)},
     )
     server = Server(
         config,

@@ -213,7 +213,7 @@ function VariantBox({ variant, isKept, isAlone, keep, isChoosing, choose, onPick
         </a>
         {isOpen ? (
           <button type="button" class="btn sm" onClick={() => void api.cancel(variant.id).catch(() => undefined)}>
-            <Icon name="stop" small class="filled" /> Stop
+            <Icon name="stop" small /> Stop
           </button>
         ) : (
           !isAlone && (

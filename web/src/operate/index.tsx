@@ -177,7 +177,7 @@ function RunsNow({ data }: { data: OperateData }): VNode {
                   <td class="r">{seconds(Math.max(0, now.value - row.created_at))}</td>
                   <td class="r">
                     <button type="button" class="ic sm" aria-label={`Stop ${shown(line.asked)}`} title="Stop" onClick={() => void api.cancel(row.id).then(() => data.refresh(), () => data.refresh())}>
-                      <Icon name="stop" small class="filled" />
+                      <Icon name="stop" small />
                     </button>
                   </td>
                 </tr>

@@ -130,7 +130,7 @@ export function Player({ log, replay }: { log: RunLog; replay: Replay }): VNode 
       {replay.isActive && <Seen log={log} replay={replay} />}
       <div class={replay.isActive ? "player on" : "player"} role="group" aria-label="Replay">
         <button type="button" class="send" aria-label={replay.isPlaying ? "Pause" : "Replay"} title="Space" onClick={replay.toggle}>
-          <Icon name={replay.isPlaying ? "pause" : "play"} small class="filled" />
+          <Icon name={replay.isPlaying ? "pause" : "play"} small />
         </button>
         <span class="num small player-time">
           {stamp(replay.isActive ? replay.at - replay.start : 0)} <span class="t3">/ {stamp(total)}</span>

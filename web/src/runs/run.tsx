@@ -158,7 +158,7 @@ function RunActions({ log, round, branch }: { log: RunLog; round: number; branch
       </a>
       {!isOver && (
         <button type="button" class="btn sm danger" onClick={() => void api.cancel(log.id).catch(() => undefined)}>
-          <Icon name="stop" small class="filled" /> Stop run
+          <Icon name="stop" small /> Stop run
         </button>
       )}
     </>

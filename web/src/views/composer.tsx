@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { changed } from "../changes";
-import { type Sending, attach, canSend, detach, draft, files, problem, send, write } from "../store/composer";
+import { type Sending, attach, canSend, detach, draft, files, isSending, problem, send, write } from "../store/composer";
 import { facts, models } from "../store/server";
 import { change, entries, held, live, settings, stopRun } from "../store/session";
 import { connection } from "../stream";
@@ -116,12 +116,12 @@ export function Composer({ isFirst = false }: { isFirst?: boolean }): VNode {
         <span class="end row">
           {isLive ? (
             <button type="button" class="btn sm" onClick={() => void stopRun()}>
-              <Icon name="stop" small class="filled" /> Stop <kbd class="wide">Ctrl .</kbd>
+              <Icon name="stop" small /> Stop <kbd class="wide">Ctrl .</kbd>
             </button>
           ) : (
             isFirst && <span class="small t3 wide">Enter sends</span>
           )}
-          <button type="button" class="send" aria-label={isLive ? "Say into the run" : "Send"} disabled={!canSend.value || isOff} onClick={() => void send()}>
+          <button type="button" class="send" aria-label={isLive ? "Say into the run" : "Send"} disabled={isOff || isSending.value} aria-disabled={!canSend.value} onClick={() => (canSend.value ? void send() : area.current?.focus())}>
             <Icon name="arrow-up" />
           </button>
         </span>

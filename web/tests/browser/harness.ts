@@ -96,7 +96,7 @@ export function harness(options: { pace?: number; code?: boolean } = {}): {
     const executablePath = browserPath();
     if (executablePath === undefined) throw new Error("no Chromium is installed: setup/system-packages python3 page");
     await server.start();
-    browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+    browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--font-render-hinting=none"] });
   });
   afterAll(async () => {
     await browser?.close();
