@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from ronda.server.app import Server
 from ronda.server.config import ServerConfig
 from ronda.server.features.code.code_tools import code_opener
 from ronda.server.storage import open_blobs, open_catalog, open_journal
+from ronda.store.keys import new_key
 from ronda.tools.function import as_tool
 
 
@@ -78,6 +80,9 @@ def search(query: str) -> list[dict[str, Any]]:
     ]
 
 
+KEYS = {"ops": ("ops", ["operate"]), "second": ("ops", ["operate"]), "guest": ("guest", [])}
+
+
 def write_agents(folder: Path) -> None:
     """One that others call, one with inputs, and one that is broken."""
     folder.mkdir(exist_ok=True)
@@ -103,6 +108,7 @@ async def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--pace", type=float, default=0.01)
     parser.add_argument("--code", action="store_true")
+    parser.add_argument("--keys", action="store_true", help="ask for keys, print them, and revoke one for each line 'NAME'")
     arguments = parser.parse_args()
     agents = arguments.data / "agents"
     write_agents(agents)
@@ -130,9 +136,25 @@ async def main() -> None:
     )
     import uvicorn
 
+    keys: dict[str, str] = {}
+    rows: dict[str, str] = {}
+    if arguments.keys:
+        for name, (owner, scopes) in KEYS.items():
+            keys[name], row = new_key(owner, time.time(), scopes)
+            rows[name] = row.id
+            await server.catalog.keys.add(row)
+    revoking: set[asyncio.Task[Any]] = set()
+
+    def hear() -> None:
+        words = os.read(0, 100).decode()
+        if not words:
+            os._exit(0)
+        for name in words.split():
+            revoking.add(asyncio.ensure_future(server.catalog.keys.revoke(rows[name], time.time())))
+
     serving = uvicorn.Server(http_settings(server))
-    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), lambda: os.read(0, 100) or os._exit(0))
-    sys.stdout.write(json.dumps({"url": f"http://127.0.0.1:{config.port}"}) + "\n")
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), hear)
+    sys.stdout.write(json.dumps({"url": f"http://127.0.0.1:{config.port}", "keys": keys}) + "\n")
     sys.stdout.flush()
     await serving.serve([listener])
 

@@ -81,12 +81,20 @@ export interface RunRow {
   ended_at: number | null;
 }
 
-/** What was sent to a provider in one round, where the server keeps it. */
+/** What was sent to a provider in one round: written again from the run's journal, without keys. */
 export interface RoundRequest {
-  method?: string;
-  url?: string;
+  method?: string | null;
+  url?: string | null;
+  headers?: Record<string, string>;
   body?: unknown;
+  /** False: the model is not called over HTTP, and the body says the same in other words. */
+  exact?: boolean;
+  /** What the prompt is made of, in the order in which a provider reads it. */
+  blocks?: { at: string; kind: string; tokens: number }[];
+  /** What it has in common with the request of the round before. */
+  prefix?: { blocks: number; tokens: number; broken_at: string | null; reason: string | null } | null;
   cached_tokens?: number | null;
+  changes?: { what?: string | null; why?: string | null }[];
 }
 
 export interface Approval {
@@ -122,20 +130,53 @@ interface Page<T> {
   next?: string | null;
 }
 
+/** The word that a signed-in page says with whatever changes something; other pages cannot read it. */
+let csrf = "";
+let refused: () => void = () => undefined;
+
+/** `work` is done when the server wants a key that this page has not given, or does not take the one it gave any more. */
+export function onRefused(work: () => void): void {
+  refused = work;
+}
+
+export function needKey(): void {
+  refused();
+}
+
+export function wordsOfPage(method: string): Record<string, string> {
+  return csrf === "" || method === "GET" ? {} : { "x-ronda-csrf": csrf };
+}
+
 async function send(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Response> {
   let answer: Response;
   try {
-    const init: RequestInit = { method, headers };
+    const init: RequestInit = { method, headers: { ...headers, ...wordsOfPage(method) } };
     if (body !== undefined) {
       init.body = JSON.stringify(body);
-      init.headers = { ...headers, "content-type": "application/json" };
+      init.headers = { ...init.headers, "content-type": "application/json" };
     }
     answer = await fetch(base + path, init);
   } catch {
     throw new Problem(0, "The server does not answer.");
   }
+  if (answer.status === 401 && path !== "/v1/login") refused();
   if (!answer.ok) throw await problemOf(answer);
   return answer;
+}
+
+/** Who uses the page, as `GET /v1/me` says it. */
+export interface Me {
+  owner: string;
+  key_id: string | null;
+  /** What the key may do; null: everything that its owner may. */
+  scopes: string[] | null;
+  needs_key: boolean;
+  csrf: string | null;
+}
+
+function known(me: Me): Me {
+  csrf = me.csrf ?? "";
+  return me;
 }
 
 async function problemOf(answer: Response): Promise<Problem> {
@@ -165,6 +206,9 @@ function inTurn<T>(work: () => Promise<T>): Promise<T> {
 }
 
 export const api = {
+  me: () => read<Me>("GET", "/v1/me").then(known),
+  login: (key: string) => read<Me>("POST", "/v1/login", { key }).then(known),
+  logout: () => send("POST", "/v1/logout"),
   facts: () => read<ServerFacts>("GET", "/ui/server"),
   isUp: () => send("GET", "/health").then(() => true, () => false),
   models: () => read<Page<Model>>("GET", "/v1/models").then((page) => page.data),
@@ -228,6 +272,7 @@ export function upload(file: File, progress: (share: number) => void): { done: P
     request.onload = () => {
       if (request.status < 300) resolve(JSON.parse(request.responseText) as StoredFile);
       else {
+        if (request.status === 401) refused();
         let message = `The server answered ${request.status}.`;
         try {
           message = (JSON.parse(request.responseText) as { error: { message: string } }).error.message;
@@ -241,6 +286,7 @@ export function upload(file: File, progress: (share: number) => void): { done: P
     request.onabort = () => reject(new Problem(-1, "stopped"));
   });
   request.open("POST", `${base}/v1/files`);
+  for (const [name, value] of Object.entries(wordsOfPage("POST"))) request.setRequestHeader(name, value);
   const form = new FormData();
   form.append("purpose", "user_data");
   form.append("file", file);

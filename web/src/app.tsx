@@ -12,6 +12,8 @@ import { phaseOf } from "./fold/state";
 import { shown } from "./visible";
 import { Chat, isPhone } from "./views/chat";
 import { PreviewDialog } from "./views/file";
+import { Login } from "./views/login";
+import { needsKey } from "./store/server";
 import { Finder } from "./views/finder";
 import { Keys } from "./views/keys";
 import { lazy } from "./views/lazy";
@@ -47,7 +49,7 @@ export function App(): VNode {
         {view === "chat" ? <Chat /> : view === "runs" ? <Runs /> : view === "build" ? <Build /> : <Operate />}
       </main>
       {isPhone.value && !inTalk && <PhoneTabs />}
-      <Layers />
+      {needsKey.value ? <Login /> : <Layers />}
       <div class="vh" role="status" aria-live="polite">
         {polite.value}
       </div>

@@ -5,7 +5,7 @@
 // A frame named `error` has data and comes from the server; the source's own error has none. A source that was told that there is
 // nothing more (204) does not come again.
 import { signal } from "@preact/signals";
-import { api } from "./api";
+import { api, needKey } from "./api";
 import type { RunEvent } from "./events.gen";
 
 export type ConnectionState =
@@ -143,6 +143,11 @@ export class Follower {
       this.settle();
       this.close();
       this.reader.ended();
+      return;
+    }
+    if (answer?.status === 401) {
+      // The login lies over the page now; when it is done, it says so.
+      needKey();
       return;
     }
     if (answer?.ok) {

@@ -5,6 +5,7 @@
 import { computed, signal } from "@preact/signals";
 import { type Approval, Problem, type RunRow, type SessionRow, api } from "../api";
 import { checkServer, serverAnswers } from "../stream";
+import { needsKey } from "./server";
 import { recall } from "./settings";
 
 export type Mark = "running" | "waits" | "failed" | "";
@@ -66,6 +67,7 @@ export function refreshLists(): Promise<void> {
 }
 
 async function ask(): Promise<void> {
+  if (needsKey.value) return;
   try {
     const [page, open, waiting, latest, waits] = await Promise.all([
       api.sessions(null),

@@ -6,7 +6,7 @@ import { api } from "../api";
 import { now } from "../clock";
 import { dayGroup, when } from "../format";
 import { type View, address, go, place } from "../router";
-import { facts, needsKey } from "../store/server";
+import { facts, isSignedIn, logOut, me, needsKey } from "../store/server";
 import { sessionId } from "../store/session";
 import { type ListedSession, approvals, hasMore, isListed, loadMore, refreshLists, removeSession, running, sessions, undo, undoRemoval } from "../store/sessions";
 import { isDark, setTheme } from "../store/settings";
@@ -104,6 +104,11 @@ export function Rail(): VNode {
         <button type="button" class="rail-item" aria-label={isDark.value ? "Use the light theme" : "Use the dark theme"} title="Theme" onClick={() => setTheme(isDark.value ? "light" : "dark")}>
           <Icon name={isDark.value ? "sun" : "moon"} />
         </button>
+        {place.value.view === "chat" && (
+          <button type="button" class="rail-item" aria-label="Settings" title="Settings" onClick={() => togglePane("settings")}>
+            <Icon name="settings" />
+          </button>
+        )}
       </div>
     </div>
   );
@@ -258,7 +263,7 @@ function Foot(): VNode {
         : found === null
           ? "Connecting"
           : found.has_keys
-            ? `Connected${found.owner === "" ? "" : ` · ${found.owner}`}`
+            ? `Connected${found.owner === "" ? "" : ` · key ${me.value?.owner ?? found.owner}`}`
             : "This machine alone";
   const tone = state === "gone" || needsKey.value ? "fail" : state === "reconnecting" ? "wait" : "ok";
   return (
@@ -266,6 +271,11 @@ function Foot(): VNode {
       <span class={`dot ${tone}`} />
       <span class="cut">{shown(words)}</span>
       <span class="end row tight">
+        {isSignedIn.value && (
+          <button type="button" class="ic sm" aria-label="Log out" title="Log out" onClick={() => void logOut()}>
+            <Icon name="logout" small />
+          </button>
+        )}
         <button type="button" class="ic sm" aria-label={isDark.value ? "Use the light theme" : "Use the dark theme"} title="Theme" onClick={() => setTheme(isDark.value ? "light" : "dark")}>
           <Icon name={isDark.value ? "sun" : "moon"} small />
         </button>

@@ -1,6 +1,6 @@
 // The first minute: a place to write, three things to try, and what this server has and lacks, each with its way out.
 import type { VNode } from "preact";
-import { facts, isLocalModel, needsKey } from "../store/server";
+import { facts, isLocalModel } from "../store/server";
 import { send, write } from "../store/composer";
 import { Composer } from "./composer";
 import { Icon } from "./icon";
@@ -57,15 +57,6 @@ export function Welcome(): VNode {
 
 function Ready(): VNode | null {
   const found = facts.value;
-  if (needsKey.value) {
-    return (
-      <div class="ready">
-        <Line icon="lock" tone="wait" title="This server wants a key.">
-          This page cannot send one yet. Use a client with the key, or a server on this machine without keys.
-        </Line>
-      </div>
-    );
-  }
   if (found === null) return null;
   const { python, shell, search } = found.features;
   const code = python && shell ? "Python and shell run in a sandbox," : python ? "Python runs in a sandbox," : "The shell runs in a sandbox,";

@@ -22,29 +22,38 @@ export function browserPath(): string | undefined {
 
 export class PageServer {
   url = "";
+  /** By name: those of tests/web/page_server.py. */
+  keys: Record<string, string> = {};
   private process: ChildProcess | null = null;
   private readonly data = mkdtempSync(join(tmpdir(), "ronda-page-"));
 
-  constructor(private readonly options: { pace?: number; code?: boolean } = {}) {}
+  constructor(private readonly options: { pace?: number; code?: boolean; keys?: boolean } = {}) {}
 
   async start(): Promise<void> {
     const port = this.url === "" ? "0" : new URL(this.url).port;
     const words = ["-m", "tests.web.page_server", "--data", this.data, "--port", port, "--pace", String(this.options.pace ?? 0.01)];
     if (this.options.code) words.push("--code");
+    if (this.options.keys) words.push("--keys");
     const child = spawn(PYTHON, words, { cwd: ROOT, stdio: ["pipe", "pipe", "inherit"] });
     this.process = child;
-    this.url = await new Promise<string>((resolve, reject) => {
+    const told = await new Promise<{ url: string; keys: Record<string, string> }>((resolve, reject) => {
       let text = "";
       child.stdout.on("data", (piece: Buffer) => {
         text += piece.toString();
-        if (text.includes("\n")) resolve((JSON.parse(text.split("\n")[0] ?? "") as { url: string }).url);
+        if (text.includes("\n")) resolve(JSON.parse(text.split("\n")[0] ?? "") as { url: string; keys: Record<string, string> });
       });
       child.once("exit", (code) => reject(new Error(`the server ended: ${code}`)));
     });
+    this.url = told.url;
+    this.keys = told.keys;
     for (let tries = 0; tries < 200; tries++) {
       if (await fetch(`${this.url}/health`).then((answer) => answer.ok, () => false)) return;
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
+  }
+
+  revoke(name: string): void {
+    this.process?.stdin?.write(`${name}\n`);
   }
 
   /** As `kill -9` does it. */
@@ -79,7 +88,7 @@ interface TraceEvent {
 }
 
 /** What the tests of a file share: one server, one browser, and pages that are closed after each test. */
-export function harness(options: { pace?: number; code?: boolean } = {}): {
+export function harness(options: { pace?: number; code?: boolean; keys?: boolean } = {}): {
   server: PageServer;
   open: (path?: string, context?: BrowserContextOptions) => Promise<Page>;
   tab: (page: Page, path: string) => Promise<Page>;
