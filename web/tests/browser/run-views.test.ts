@@ -53,14 +53,18 @@ test("a session leads to its run, whose bars agree with the events to 10 ms", as
   expect(await page.locator("[role=row].span").count()).toBe(6); // the run, two rounds, two model calls, one search
 });
 
-test("a row opens its details: figures, response, request as far as it is known, and events", async () => {
+test("a row opens its details: figures, the request, the response, and events", async () => {
   const run = await ended(await start("calculate it"));
   const page = await open(`/ui/runs/${run}`);
   await page.click(".s-model >> nth=0");
-  await page.waitForSelector(".det >> text=calculate");
-  await page.click("role=tab[name=Request]");
-  await page.waitForSelector(".det >> text=The exact request is not available");
+  await page.waitForSelector(".det >> text=This model is not called over HTTP");
   await page.waitForSelector(".det .code:has-text('calculate it')");
+  await page.click("role=tab[name=Response]");
+  await page.waitForSelector(".det-call:has-text('calculate')");
+  await page.click(".s-model >> nth=1");
+  await page.click("role=tab[name=Request]");
+  await page.waitForSelector(".cachemark"); // what the second request has in common with the first
+  await page.waitForSelector(".det .code >> nth=1 >> text=391");
   await page.click(".s-tool");
   await page.waitForSelector(".det .code:has-text('17 * 23')");
   await page.click("role=tab[name=Result]");
