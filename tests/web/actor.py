@@ -25,8 +25,10 @@ from ronda.testing import Call, Line, calls, says
 _FOUND: Final = find_spec("matplotlib")
 PACKAGES: Final = "" if _FOUND is None or _FOUND.origin is None else str(Path(_FOUND.origin).parent.parent)
 
-FIGURE: Final = f"""import sys; sys.path.append({PACKAGES!r})
-""" + """import matplotlib.pyplot as plt
+FIGURE: Final = (
+    f"""import sys; sys.path.append({PACKAGES!r})
+"""
+    + """import matplotlib.pyplot as plt
 
 stock = {"North": (4310, 96), "Harbour": (1940, 119), "South": (2655, 81)}
 figure, axes = plt.subplots(figsize=(5.2, 2.2), layout="tight")
@@ -40,6 +42,7 @@ axes.legend(frameon=False)
 plt.show()
 _ = open("reorder-plan.csv", "w").write("site,quantity,by\\nharbour,1450,2026-12-14\\n")
 """
+)
 
 PLAN: Final = """print("Harbour     1,940     118.7     17 Dec")
 open("plan.csv", "w").write("site,quantity\\nharbour,1450\\n");

@@ -108,7 +108,9 @@ async def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--pace", type=float, default=0.01)
     parser.add_argument("--code", action="store_true")
-    parser.add_argument("--keys", action="store_true", help="ask for keys, print them, and revoke one for each line 'NAME'")
+    parser.add_argument(
+        "--keys", action="store_true", help="ask for keys, print them, and revoke one for each line 'NAME'"
+    )
     arguments = parser.parse_args()
     agents = arguments.data / "agents"
     write_agents(agents)

@@ -151,7 +151,7 @@ reasoning?: number
 prompt_seconds?: number
 completion_seconds?: number
 cache_written?: number
-cost?: number
+cost?: (number | null)
 }
 /**
  * A tool answered, or failed trying. `details` is what it tells people and programs, `files` are those that it made.
@@ -180,7 +180,7 @@ reasoning?: number
 prompt_seconds?: number
 completion_seconds?: number
 cache_written?: number
-cost?: number
+cost?: (number | null)
 }
 /**
  * A person has to decide: whether a call may run ("approval"), or what a tool wants to know ("input").
