@@ -31,7 +31,7 @@ def test_a_key_is_printed_by_itself_and_listed_without_itself(capsys: Any, tmp_p
     assert "not shown again" in err
     assert key not in err + table
     [heading, row] = table.splitlines()
-    assert heading.split() == ["ID", "OWNER", "CREATED", "REVOKED"]
+    assert heading.split() == ["ID", "OWNER", "CREATED", "LAST", "USED", "SCOPES", "ENDS"]
     assert row.split()[0] in err
     assert "Ann B." in row
     assert row.endswith("  -")

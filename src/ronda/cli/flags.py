@@ -224,11 +224,16 @@ def add_models_flags(flags: Flags) -> None:
 def add_keys_flags(flags: Flags) -> None:
     flags.positional(
         "action",
-        "'create' prints a new key, once; 'list' shows whose keys there are; 'revoke' ends one",
-        choices=["create", "list", "revoke"],
+        "'create' prints a new key, once; 'list' shows whose keys there are; 'revoke' ends one; 'audit' shows who did what "
+        "for all owners",
+        choices=["create", "list", "revoke", "audit"],
     )
     flags.positional("id", "of the key to revoke, as 'list' shows it", nargs="?", metavar="ID")
     flags.text("--owner NAME", "whose the new key is: all keys of an owner find what any of them has made")
+    flags.several(
+        "--scope SCOPE", "what the new key may do, such as model:NAME or operate; may be repeated (docs/keys.md)"
+    )
+    flags.text("--expires TIME", "when the new key ends: a number and s, m, h or d, such as 30d")
     add_storage_flags(flags)
 
 

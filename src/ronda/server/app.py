@@ -48,7 +48,8 @@ from ronda.server.http.body_memory import BodyMemory
 from ronda.server.http.browser_guard import BrowserGuard, refusal, refused_socket, refused_upgrade
 from ronda.server.http.failure import BROKE_DOWN, STOPPING, ErrorWriter, error_answer, failure_of
 from ronda.server.http.incoming import NO_PLACES, Header, Headers, Incoming, Json
-from ronda.server.http.rights import check_door, use_rights
+from ronda.server.http.open_requests import OpenRequest, OpenRequests
+from ronda.server.http.rights import check_door, check_right, use_rights
 from ronda.server.http.routing import WEBSOCKET, Route, Routes, unmatched
 from ronda.server.routes import ROUTES
 from ronda.server.services.admission import find_named
@@ -124,6 +125,7 @@ class Server:
     ) -> None:
         self.config = config
         self.supervisor = Supervisor(sleep)
+        self.open_requests = OpenRequests()
         self.data_folder = data_folder
         self.reserve = None if data_folder is None else Reserve(data_folder)
         self.body_memory = BodyMemory(config.max_body_memory)
@@ -253,6 +255,7 @@ class Server:
             supervisor=self.supervisor,
             clock=self.clock,
             auth=self.auth,
+            open_requests=self.open_requests,
             figures=lambda: self.features.figures(),
             feature_names=lambda: [one.name for one in self.features.all],
             data_folder=self.data_folder,
@@ -518,6 +521,7 @@ class App:
             if route.loads or route.dialect.loads:
                 await load(*route.dialect.loads, *route.loads)
             headers: Sequence[Header] = ()
+            opened: OpenRequest | None = None
             try:
                 if caller is not None:
                     await server.sign_in_letter(request, caller)
@@ -527,8 +531,12 @@ class App:
                     if server.features.admitting:
                         headers = await server.features.admit(request, route)
                 use_rights(request.rights)
+                if request.key:
+                    opened = server.open_requests.add(request.key, scope, send)
                 if request.rights is not None and route.scope != "public":
                     check_door(request.rights, route)
+                if route.right is not None:
+                    check_right(request, route.right)
                 if route.capability is not None:
                     server.toolbox.check_capability(route.capability)
                 if server.reach is not None and route.needs_store:
@@ -554,6 +562,9 @@ class App:
             except Exception as error:  # ours: told as such, with the rest in the log
                 log.error("%s broke down", scope["path"], exc_info=error)
                 answer = error_answer(BROKE_DOWN, route.dialect.error_for(request.headers))
+            finally:
+                if opened is not None:  # nothing waits from here to where the answer is sent
+                    server.open_requests.remove(opened)
             if headers:
                 answer = with_headers(answer, headers)
             if kind == "websocket" and isinstance(answer, Json):
@@ -562,11 +573,15 @@ class App:
                 answer = server.features.report_answer(request, route, answer, began)
         if isinstance(answer, Json) and answer.send_at_once(send):
             return
+        opened = server.open_requests.add(request.key, scope, send) if request.key else None
         try:
             await answer(scope, receive, send)
         except asyncio.CancelledError:
             if not self._server.runs.stopping:  # else it is one who does not read, and has had time enough to
                 raise
+        finally:
+            if opened is not None:
+                server.open_requests.remove(opened)
 
     async def _delete(self, route: Route, request: Incoming) -> ASGIApp:
         """On a disk that is full there is room for it, too: what the server holds in reserve is given up for it."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ronda.store.agents import Agents
 from ronda.store.approvals import ApprovedTools
+from ronda.store.audit import Audit
 from ronda.store.claims import Claims
 from ronda.store.containers import Containers
 from ronda.store.conversations import Conversations
@@ -29,6 +30,7 @@ class Catalog(Tables):
         self.agents = Agents(self)
         self.conversations = Conversations(self)
         self.keys = Keys(self)
+        self.audit = Audit(self)
         self.files = Files(self)
         self.skills = Skills(self)
         self.containers = Containers(self)

@@ -11,10 +11,12 @@ from hashlib import blake2b
 
 from msgspec import Struct
 
+from ronda.errors import BadRequest
 from ronda.store.sql import TableStore
 
 PREFIX = "rk_"  # so that people and secret scanners see what it is
 _BYTES = 32
+MAX_OWNER = 64  # characters of an owner's name
 
 
 class KeyRow(Struct, frozen=True):
@@ -58,6 +60,16 @@ class Keys(TableStore):
         statement = "UPDATE key SET used = ? WHERE id = ? AND (used IS NULL OR used < ?)"
         values = [(at, key, at) for key, at in uses.items()]
         await self._tables.write(lambda db: db.executemany(statement, values), may_be_lost=True)
+
+
+def check_owner(name: str) -> str:
+    """Raises BadRequest for what is no name of an owner."""
+    if not (0 < len(name) <= MAX_OWNER and name.isprintable() and name == name.strip()):
+        raise BadRequest(
+            f"the owner is {name[:100]!r}; it must be 1 to {MAX_OWNER} printable characters, without spaces around",
+            param="owner",
+        )
+    return name
 
 
 def new_key(owner: str, now: float, scopes: Sequence[str] = (), expires: float | None = None) -> tuple[str, KeyRow]:

@@ -77,6 +77,14 @@ class Guarded:
         async with soon(), http.request(row.method, url, data=body, headers=sent) as answer:
             return answer.status, {name.lower(): value for name, value in answer.headers.items()}, await answer.read()
 
+    async def cookie_of_another_page(self) -> dict[str, str]:
+        """What a browser that ann is signed in with sends for a page of another origin, where all pages are let in."""
+        body, own = {"key": self.keys["ann"]}, {"sec-fetch-site": "same-origin"}
+        async with soon(), self.served.http.post(f"{self.served.url}/login", json=body, headers=own) as answer:
+            said = await answer.json()
+            cookie = answer.headers["set-cookie"].partition(";")[0]
+        return {"cookie": cookie, "sec-fetch-site": "cross-site", "x-ronda-csrf": said["csrf"]}
+
     async def everything(self) -> Any:
         """All that is kept."""
         journal = self.served.server.runs.journal
@@ -107,6 +115,13 @@ async def guarded(door: Door) -> AsyncIterator[Guarded]:
         keys[kind], row = new_key(owner, 1.0)
         await catalog.keys.add(row)
     await catalog.keys.revoke(row.id, 2.0)
+    for kind, scopes, expires in (
+        ("expired", (), 2.0),
+        ("nowhere", ("door:none",), None),
+        ("seer", ("operate",), None),
+    ):
+        keys[kind], row = new_key("ann", 1.0, scopes, expires)
+        await catalog.keys.add(row)
     model = ScriptedModel(says("one"), says("two"))
     async with soon(), door.serving(model, catalog=catalog) as served:
 
@@ -147,14 +162,18 @@ def test_only_links_health_pictures_of_pages_sign_in_and_the_page_itself_need_no
     ]
 
 
-@pytest.mark.parametrize("kind", ["no key", "bad key", "revoked key", "no bearer"])
+@pytest.mark.parametrize(
+    "kind", ["no key", "bad key", "revoked key", "expired key", "no bearer", "a cookie that another page sends"]
+)
 async def test_without_a_good_key_every_address_is_a_401_and_nothing_is_touched(door: Door, kind: str) -> None:
     async with guarded(door) as behind:
         headers = {
             "no key": {},
             "bad key": bearer("rk_" + "x" * 43),
             "revoked key": bearer(behind.keys["revoked"]),
+            "expired key": bearer(behind.keys["expired"]),
             "no bearer": {"authorization": f"Basic {behind.keys['ann']}"},
+            "a cookie that another page sends": await behind.cookie_of_another_page(),
         }[kind]
         before = await behind.everything()
         for row in PRIVATE:
@@ -165,6 +184,20 @@ async def test_without_a_good_key_every_address_is_a_401_and_nothing_is_touched(
             assert said["www-authenticate"] == "Bearer"
             assert_said(row, json.loads(body))
         assert await behind.everything() == before
+
+
+async def test_a_key_without_the_scope_gets_a_403_at_every_address_and_nothing_is_touched(door: Door) -> None:
+    async with guarded(door) as behind:
+        before = await behind.everything()
+        for row in PRIVATE:
+            status, _, body = await behind.request(row, bearer(behind.keys["nowhere"]))
+            assert (status == 403) is bool(row.dialect.door), (named(row), body)
+        for key in ("ann", "seer"):  # what concerns all owners is for keys that are made for it
+            for row in [row for row in PRIVATE if row.right == "operate:write" or (row.right and key == "ann")]:
+                status, _, body = await behind.request(row, bearer(behind.keys[key]))
+                assert (status, json.loads(body)["error"]["code"]) == (403, "scope_missing"), named(row)
+        assert await behind.everything() == before
+    assert len([row for row in PRIVATE if row.right]) > 3
 
 
 def assert_said(row: Route, error: Json) -> None:
@@ -182,7 +215,7 @@ def assert_said(row: Route, error: Json) -> None:
 async def test_with_another_owners_key_nothing_is_found_and_nothing_is_touched(door: Door) -> None:
     async with guarded(door) as behind:
         before = await behind.everything()
-        rows = [row for row in PRIVATE if "{" in row.path.replace("{name:path}", "")]
+        rows = [row for row in PRIVATE if "{" in row.path.replace("{name:path}", "") and row.right is None]
         for row in rows:
             status, _, body = await behind.request(row, bearer(behind.keys["bob"]))
             own_names = row.path.startswith("/v1/sessions/") and row.method in (
@@ -193,7 +226,10 @@ async def test_with_another_owners_key_nothing_is_found_and_nothing_is_touched(d
         lists = [
             row
             for row in PRIVATE
-            if row.method == "GET" and "{" not in row.path and row.path not in ("/v1/models", "/mcp")
+            if row.method == "GET"
+            and "{" not in row.path
+            and row.path not in ("/v1/models", "/mcp")
+            and row.right is None
         ]
         for row in lists:
             status, _, body = await behind.request(row, bearer(behind.keys["bob"]))

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ronda.server.config import ServerConfig
     from ronda.server.http.auth import Auth
     from ronda.server.http.failure import ErrorWriter
+    from ronda.server.http.open_requests import OpenRequests
     from ronda.server.services.models import Models
     from ronda.server.services.runs import Runs
     from ronda.store.catalog import Catalog
@@ -128,6 +129,7 @@ class Services(Struct, frozen=True):
     supervisor: Supervisor
     clock: Callable[[], float]  # the time of all who share the catalog
     auth: Auth  # whose a request is that no feature knows
+    open_requests: OpenRequests  # under way, by their keys
     figures: Callable[[], Iterable[Figure]]  # of all features
     feature_names: Callable[[], Sequence[str]]  # of all that this server has
     data_folder: Path | None  # None: what is kept in files is forgotten with the process

@@ -61,6 +61,7 @@ FEATURES: Final[tuple[FeatureRow, ...]] = (
         when=("prices",),
     ),
     FeatureRow("sign_in", "ronda.server.features.sign_in.feature:SignInPage"),
+    FeatureRow("keys", "ronda.server.features.keys.feature:Keys"),
     FeatureRow("mcp", "ronda.server.features.mcp.feature:Mcp", when=("mcp_allow_url", GIVEN + "mcp")),
     FeatureRow(
         "web",

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 
 from ronda.server.http.failure import ErrorWriter
 from ronda.server.http.incoming import NO_PLACES
+from ronda.store.scopes import Right
 from ronda.wire.capabilities import Capability
 from ronda.wire.failures import Failure
 
@@ -74,6 +75,7 @@ class Route(Struct, frozen=True):
     of_run: str | None = None  # the name of the run that its `id` stands for begins with this; None: it is about no run
     needs_store: bool = True
     loads: tuple[str, ...] = ()  # as those of a dialect: what answers is imported with the first request
+    right: Right | None = None  # what concerns all owners: the scope that a key must have for it
 
     def with_handler(self, handler: Handler) -> Route:
         return replace(self, handler=handler)

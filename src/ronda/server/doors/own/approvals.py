@@ -15,6 +15,7 @@ from ronda.core.run import rebuild
 from ronda.errors import AlreadyAnswered, BadRequest, NotFound
 from ronda.journal import OpenQuestion, RunQuestions
 from ronda.server.http.incoming import Incoming, Json
+from ronda.server.services.acting import note_act, owner_for
 from ronda.server.services.answers import Conflict, answer_question, find_question
 from ronda.server.services.runs import open_questions
 from ronda.wire.approvals import approval_of, read_decision, write_approval
@@ -30,13 +31,14 @@ _MOST_RUNS: Final = 1000  # that are looked at for a list
 async def list_approvals(server: Server, incoming: Incoming) -> ASGIApp:
     """What waits for a decision, the newest first: as runs here stand now, and as the journal has noted it of all others."""
     found: list[dict[str, Any]] = []
-    for asking in await server.runs.journal.open_questions(incoming.owner, _MOST_RUNS):
+    owner = owner_for(incoming, "decide")
+    for asking in await server.runs.journal.open_questions(owner, _MOST_RUNS):
         if (live := server.runs.live.get(asking.run)) is not None:
             questions = open_questions(live.run)
         elif asking.questions is not None:
             questions = asking.questions
         else:
-            events = await server.runs.read(asking.run, incoming.owner)
+            events = await server.runs.read(asking.run, owner)
             questions = open_questions(rebuild(events)) if events else ()
         found += _shown(asking, questions)
     return Json(encode({"object": "list", "data": found, "has_more": False}))
@@ -56,7 +58,8 @@ def _shown(asking: RunQuestions, questions: Sequence[OpenQuestion]) -> list[dict
 async def decide(server: Server, incoming: Incoming) -> ASGIApp:
     """Answer a question. One that is unknown, somebody else's, answered or too old is not there."""
     id = incoming.places["id"]
-    run = await find_question(server, id, incoming.owner)
+    owner = owner_for(incoming, "decide")
+    run = await find_question(server, id, owner)
     if run is None:
         return _not_there(f"there is no approval '{id[:100]}' that waits")
     if server.peers is not None and run not in server.runs.live:
@@ -68,7 +71,9 @@ async def decide(server: Server, incoming: Incoming) -> ASGIApp:
     if answer is None:
         raise BadRequest("'decision' is missing: approve or deny", param="decision")
     try:
-        await answer_question(server, run, incoming.owner, answer)
+        if owner != incoming.owner:
+            await note_act(server.catalog.audit, incoming, "approval.decide", id, f"owner {owner}; {answer.decision}")
+        await answer_question(server, run, owner, answer)
     except (AlreadyAnswered, NotFound, Conflict) as error:
         return _not_there(str(error))
     return Json(encode({"status": "resolved"}))

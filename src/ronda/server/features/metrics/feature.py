@@ -27,6 +27,7 @@ from ronda.server.features.metrics.settings import MetricsSettings
 from ronda.server.http.browser_guard import is_loopback
 from ronda.server.http.incoming import Incoming, Whole
 from ronda.server.http.routing import WEBSOCKET, Dialect, Route, is_housekeeping
+from ronda.store.scopes import scopes_of
 
 if TYPE_CHECKING:
     from ronda.server.features.metrics.figures import Figures
@@ -119,7 +120,7 @@ class Metrics(Feature):
         from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
         if await self._keys.all():
-            if request.rights is None or "operate" not in request.rights:
+            if not scopes_of(request.rights).has("operate"):
                 raise Refused("figures of all owners need a key with the right 'operate'", 403, code="missing_right")
         elif not is_loopback(request.client):
             raise Refused("without API keys, figures are for callers on the server's machine", 403, code="not_local")
