@@ -147,6 +147,7 @@ COMMANDS = {
     "page setup": (["page", "setup"], (), "page"),
     "serve local": (["serve", "--port", "0", "--data-dir", ":memory:"], SERVER, "local"),
     "serve --enable-search": ([*SERVE, "--enable-search"], SERVER, "web"),
+    "serve --otel": ([*SERVE, "--otel"], SERVER, "otel"),
     "serve --metrics": ([*SERVE, "--metrics"], SERVER, "metrics"),
     "serve --database": ([*SERVE, "--database", "postgresql://127.0.0.1:1/x"], SERVER, "postgres"),
     "serve --queue dbos": ([*SERVE, "--database", "postgresql://127.0.0.1:1/x", "--queue", "dbos"], DATABASE, "dbos"),

@@ -12,7 +12,20 @@ from typing import Final, Literal, TypeAlias
 from ronda.errors import BadConfig
 
 Extra: TypeAlias = Literal[
-    "cli", "dbos", "files", "local", "mcp", "metrics", "page", "postgres", "prices", "s3", "server", "web"
+    "cli",
+    "dbos",
+    "files",
+    "local",
+    "mcp",
+    "metrics",
+    "otel",
+    "page",
+    "postgres",
+    "prices",
+    "s3",
+    "schedules",
+    "server",
+    "web",
 ]
 
 
@@ -27,10 +40,12 @@ MODULES: Final[dict[Extra, tuple[str, ...]]] = {
     "local": ("xllamacpp",),
     "mcp": ("aiohttp", "mcp"),
     "metrics": ("prometheus_client",),
+    "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     "page": ("aiohttp", "PIL", "onnxruntime"),
     "postgres": ("psycopg",),
     "prices": ("genai_prices",),
     "s3": ("minio",),
+    "schedules": ("croniter",),
     "server": ("aiohttp", "starlette", "uvicorn", "websockets", *(() if sys.platform == "win32" else ("uvloop",))),
     "web": ("aiohttp", "pypdf", "trafilatura"),
 }
@@ -42,7 +57,14 @@ def install(extra: Extra) -> str:
 
 
 def has_extra(extra: Extra) -> bool:
-    return all(find_spec(name) is not None for name in MODULES[extra])
+    return all(map(_is_there, MODULES[extra]))
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # of a package inside of one that is not there
+        return False
 
 
 def check_extra(extra: Extra, user: str) -> None:

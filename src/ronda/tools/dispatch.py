@@ -22,6 +22,7 @@ import yarl
 from ronda.core.limits import RETRY, Retry
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
+from ronda.drive.outgoing import OUTGOING
 from ronda.errors import ToolFailed
 from ronda.providers.http.session import read_within, session, why_not_reached
 from ronda.tools.dispatch_answer import read_answer
@@ -52,6 +53,8 @@ class DispatchTool:
             "X-Ronda-Run": context.run,
             "X-Ronda-Call": context.call_id,
         }
+        if (outgoing := OUTGOING.get()) is not None:
+            headers |= outgoing.members
         if not self.spec.repeatable:
             # A connection that was used before may be closed while the call is on its way: nobody could say if it ran.
             headers["Connection"] = "close"

@@ -4,6 +4,7 @@
     trace, span     a function, or a block, as a span
     run_spans       a run's events → a span for each model call and each tool call
     console, Tracy  backends: lines on stderr, a `.tracy` file per trace
+    OpenTelemetry   an extension of runs: spans and metrics for a collector, with the conventions for generative AI
 
 Where no backend is registered nothing is traced, and nothing is paid for it.
 """
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ronda.trace.decorator import trace as trace
+    from ronda.trace.otel import OpenTelemetry as OpenTelemetry
     from ronda.trace.plain import redact as redact
     from ronda.trace.plain import to_dict as to_dict
     from ronda.trace.run import RunSpans as RunSpans
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Backend": "spans",
     "Emit": "spans",
+    "OpenTelemetry": "otel",
     "RunSpans": "run",
     "Span": "spans",
     "Tracer": "spans",

@@ -9,6 +9,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 _PATH = "/%:@!$&'()*+,;=~"  # what a path may hold as it is; the rest is written with percent signs
 _QUERY = _PATH + "?[]"
+LENGTH: Final = b"Content-Length: "  # what the head of a request ends with
 
 
 class Origin(NamedTuple):
@@ -73,7 +74,7 @@ class Address:
             if any(character in "\r\n\0" for character in name + value):
                 raise ValueError(f"the header {name!r} has a line end or NUL in its value")  # which may be a key
             lines.append(f"{name}: {value}")
-        return "\r\n".join([*lines, "Content-Length: "]).encode()
+        return "\r\n".join([*lines, ""]).encode() + LENGTH
 
 
 def without_secrets(url: str) -> str:

@@ -22,8 +22,9 @@ from ronda.core.events import Preview
 from ronda.core.limits import ANSWER_BYTES, Timeouts
 from ronda.core.request import Wait
 from ronda.drive import Show
+from ronda.drive.outgoing import OUTGOING
 from ronda.errors import UpstreamBroken, UpstreamError, UpstreamUnreachable
-from ronda.providers.http.address import Address, shown_address, without_secrets
+from ronda.providers.http.address import LENGTH, Address, shown_address, without_secrets
 from ronda.providers.http.coding import Inflater, TooLarge, Unreadable, inflater
 from ronda.providers.http.connection import Connection, ConnectionBroken, Take
 from ronda.providers.http.pool import Pool, open_pool, pool_here
@@ -210,6 +211,8 @@ class _Post:
     async def __aenter__(self) -> Answer:
         http = self._http
         route, address, head = http._to or http._prepared()
+        if (outgoing := OUTGOING.get()) is not None:
+            head = head.removesuffix(LENGTH) + outgoing.lines + LENGTH
         timeouts = http._timeouts
         self._pool = pool = pool_here() or await open_pool()
         connection = pool.idle(route)

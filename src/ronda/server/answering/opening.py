@@ -135,6 +135,8 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
         about = {**about, **visit.about(turns, opened)}
     if rights is not None:
         about = {**about, **about_rights(rights)}
+    if server.features.noting:
+        about = {**about, **server.features.run_state()}
     name = name or new_id("run")
     if request.container.id:
         session = await _container_session(server, owner, request)

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 from starlette.types import ASGIApp
 
 from ronda.core.events import Event, RunStarted
@@ -222,6 +222,10 @@ class Feature:
     async def equip(self, ask: Ask, turns: tuple[Turn, ...], offer: Offer) -> tuple[tuple[Turn, ...], Offer]:
         """With tools that are there wrapped, or turns added at the top."""
         return turns, offer
+
+    def run_state(self) -> Mapping[str, Raw]:
+        """What is kept in the first fact (`about`) of the runs that the request under way starts, under names of its own."""
+        return {}
 
     def opened(self, start: RunStarted, tools: Mapping[str, Tool]) -> None:
         """A run has begun, with these tools."""

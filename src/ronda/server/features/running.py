@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from msgspec import Raw
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ronda.core.events import Event, RunStarted
@@ -73,6 +74,7 @@ class Features:
         self.running = self._with("runs")
         self.equipping = self._with("equip")
         self.opening = self._with("opened")
+        self.noting = self._with("run_state")
         self.extensions = tuple([one for one in self.all if overrides(one, "around") or overrides(one, "tap")])
         self.reopening = self._with("reopen")
         self._reopening_tools = self._with("reopen_tools")
@@ -208,6 +210,9 @@ class Features:
     def opened(self, start: RunStarted, tools: Mapping[str, Tool]) -> None:
         for feature in self.opening:
             feature.opened(start, tools)
+
+    def run_state(self) -> dict[str, Raw]:
+        return {name: value for feature in self.noting for name, value in feature.run_state().items()}
 
     async def reopen(self, start: RunStarted, events: Sequence[Event]) -> Reopening | None:
         for feature in self.reopening:

@@ -82,6 +82,12 @@ FEATURES: Final[tuple[FeatureRow, ...]] = (
         is_island=True,
     ),
     FeatureRow(
+        "traces",
+        "ronda.server.features.traces.feature:Traces",
+        settings="ronda.server.features.traces.settings:TracesSettings",
+        when=("otel", "otel_content"),
+    ),
+    FeatureRow(
         "metrics",
         "ronda.server.features.metrics.feature:Metrics",
         settings="ronda.server.features.metrics.settings:MetricsSettings",

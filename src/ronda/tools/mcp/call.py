@@ -23,6 +23,7 @@ from ronda.core.events import ModelFinished
 from ronda.core.parts import Turn
 from ronda.core.plan import Options
 from ronda.drive import ToolContext, ToolOutput
+from ronda.drive.outgoing import OUTGOING
 from ronda.errors import ToolFailed
 from ronda.tools.mcp.results import read_contents, read_prompt, read_result
 from ronda.tools.mcp.streams import Delivery, delivery
@@ -95,9 +96,15 @@ Request: TypeAlias = Callable[["Client", OpenCall], Awaitable[_T]]
 
 async def call_tool(connection: Connection, tool: str, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
     """Raises ToolFailed."""
+    outgoing = OUTGOING.get()
 
     async def request(client: Client, call: OpenCall) -> types.CallToolResult:
-        meta = cast("types.RequestParamsMeta", {"ronda/idempotency-key": context.key})
+        members = {"ronda/idempotency-key": context.key}
+        if (
+            outgoing is not None
+        ):  # as the conventions of OpenTelemetry for MCP say: a connection is shared, a message is not
+            members |= outgoing.members
+        meta = cast("types.RequestParamsMeta", members)
         return await client.call_tool(tool, arguments, progress_callback=call.show, meta=meta)
 
     return read_result(await _exchange(connection, request, context), connection.name, tool)

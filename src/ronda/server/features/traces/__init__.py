@@ -1,0 +1,1 @@
+"""Runs as traces and metrics of OpenTelemetry."""

@@ -1,0 +1,262 @@
+"""Runs as traces of OpenTelemetry: what a collector receives, decoded from its protobuf."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aiohttp import web
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from tests.interaction.doors import Door, Served, user
+from tests.interaction.upstreams import Upstream, answers, call, completes
+
+from ronda import Agent, resume_agent_async, run_agent_async, tool
+from ronda.journal.memory import MemoryJournal
+from ronda.testing import ScriptedModel, calls, says
+from ronda.tools.function import as_tool
+from ronda.trace import OpenTelemetry
+
+CANARY = "sk-canary-0123456789abcdef"
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+TRACE = PARENT.split("-")[1]
+
+
+@dataclass
+class Told:
+    """A span as a test reads it."""
+
+    name: str
+    id: str
+    parent: str
+    trace: str
+    attributes: dict[str, Any]
+    failed: bool
+    schema: str
+
+
+@dataclass
+class Collector:
+    url: str = ""
+    bodies: list[bytes] = field(default_factory=list)
+    spans: list[Told] = field(default_factory=list)
+    metrics: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def named(self, name: str) -> list[Told]:
+        return [span for span in self.spans if span.name == name]
+
+    async def take_traces(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        self.bodies.append(body)
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+            for scope in resource.scope_spans:
+                self.spans += [
+                    Told(
+                        one.name, one.span_id.hex(), one.parent_span_id.hex(), one.trace_id.hex(),
+                        _attributes(one.attributes), one.status.code == 2, scope.schema_url,
+                    )
+                    for one in scope.spans
+                ]  # fmt: skip
+        return web.Response(content_type="application/x-protobuf")
+
+    async def take_metrics(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        self.bodies.append(body)
+        for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+            for scope in resource.scope_metrics:
+                for metric in scope.metrics:
+                    points = [{**_attributes(one.attributes), "sum": one.sum} for one in metric.histogram.data_points]
+                    self.metrics.setdefault(metric.name, []).extend(points)
+        return web.Response(content_type="application/x-protobuf")
+
+
+def _attributes(pairs: Sequence[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        kind = pair.value.WhichOneof("value")
+        value = getattr(pair.value, kind)
+        found[pair.key] = [one.string_value for one in value.values] if kind == "array_value" else value
+    return found
+
+
+@asynccontextmanager
+async def collecting(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Collector]:
+    collector = Collector()
+    app = web.Application()
+    app.router.add_post("/v1/traces", collector.take_traces)
+    app.router.add_post("/v1/metrics", collector.take_metrics)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    collector.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", f"authorization={CANARY}")
+    try:
+        yield collector
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def traced(door: Door, model: Any, *tools: Any, **settings: Any) -> AsyncIterator[Served]:
+    """A server that has started, as its process would start it."""
+    async with door.serving(model, *tools, **settings) as served:
+        await served.server.start()
+        yield served
+
+
+def look(city: str) -> str:
+    """Look outside.
+
+    Args:
+        city: Where.
+    """
+    return f"a secret rain in {city}"
+
+
+async def test_a_run_is_a_trace_with_its_model_calls_and_tools(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with (
+        collecting(monkeypatch) as collector,
+        traced(door, ScriptedModel(calls("look", city="Paris"), says("Rain.")), as_tool(look), otel=True) as served,
+    ):
+        answer = await served.post(
+            {"messages": [user("How is Paris?")], "temperature": 0.5}, headers={"traceparent": PARENT}
+        )
+
+    run = answer.headers["x-ronda-run"]
+    [agent] = collector.named("invoke_agent")
+    chats, [executed] = collector.named("chat test"), collector.named("execute_tool look")
+    assert (agent.trace, agent.parent) == (TRACE, PARENT.split("-")[2])
+    assert [(one.parent, one.trace) for one in (*chats, executed)] == [(agent.id, TRACE)] * 3
+    assert agent.attributes["gen_ai.operation.name"] == "invoke_agent"
+    assert agent.attributes["ronda.run.id"] == run
+    assert agent.attributes["gen_ai.conversation.id"].startswith("sess_")
+    assert chats[0].attributes["gen_ai.system"] == "script"
+    assert chats[0].attributes["gen_ai.request.temperature"] == 0.5
+    assert chats[0].attributes["gen_ai.response.finish_reasons"] == ["tool_calls"]
+    assert {"gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"} <= chats[0].attributes.keys()
+    assert executed.attributes["gen_ai.tool.name"] == "look"
+    assert chats[0].schema == "https://opentelemetry.io/schemas/1.36.0"
+    operations = {point["gen_ai.operation.name"] for point in collector.metrics["gen_ai.client.operation.duration"]}
+    assert operations == {"invoke_agent", "chat", "execute_tool"}
+    kinds = {point["gen_ai.token.type"] for point in collector.metrics["gen_ai.client.token.usage"]}
+    assert kinds == {"input", "output"}
+    told = b"".join(collector.bodies)
+    assert not [word for word in (b"How is Paris", b"secret rain", b"Rain.", CANARY.encode()) if word in told]
+
+
+async def test_content_is_told_where_it_is_asked_for(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with collecting(monkeypatch) as collector:
+        model = ScriptedModel(calls("look", city="Paris"), says("Rain."))
+        async with traced(door, model, as_tool(look), otel=True, otel_content=True) as served:
+            await served.post({"messages": [user("How is Paris?")]})
+
+    first, second = collector.named("chat test")
+    [executed] = collector.named("execute_tool look")
+    assert json.loads(first.attributes["gen_ai.input.messages"]) == [
+        {"role": "user", "parts": [{"type": "text", "content": "How is Paris?"}]}
+    ]
+    assert json.loads(second.attributes["gen_ai.output.messages"])[0]["parts"][0]["content"] == "Rain."
+    assert executed.attributes["gen_ai.tool.call.result"] == "a secret rain in Paris"
+    assert json.loads(executed.attributes["gen_ai.tool.call.arguments"]) == {"city": "Paris"}
+
+
+async def test_the_newest_conventions_are_switched_on_by_their_variable(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_SEMCONV_STABILITY_OPT_IN", "http,gen_ai_latest_experimental")
+    async with collecting(monkeypatch) as collector, traced(door, ScriptedModel(says("Hi.")), otel=True) as served:
+        await served.post({"messages": [user("Hi")]})
+
+    [chat] = collector.named("chat test")
+    assert "gen_ai.system" not in chat.attributes
+    assert (chat.attributes["gen_ai.provider.name"], chat.schema[-6:]) == ("script", "1.37.0")
+
+
+async def test_the_trace_goes_out_to_models_and_to_addresses_of_dispatch(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        collecting(monkeypatch) as collector,
+        Upstream(completes(None, call("far")), completes("Done.")) as upstream,
+        Upstream(answers(b'{"content":"yes"}')) as dispatch,
+    ):
+        far = {"type": "function", "function": {"name": "far", "parameters": {"type": "object"}}}
+        settings: Any = {"otel": True, "tool_dispatch_url": dispatch.url}
+        async with traced(door, upstream.url, **settings) as served:
+            answer = await served.post(
+                {"messages": [user("Hi")], "tools": [far]},
+                headers={"traceparent": PARENT},
+            )
+
+    assert answer.status == 200, answer.body
+    chats, [executed] = collector.named("chat gpt-test"), collector.named("execute_tool far")
+    assert [head["traceparent"] for head in upstream.heads] == [f"00-{TRACE}-{chat.id}-01" for chat in chats]
+    assert dispatch.heads[0]["traceparent"] == f"00-{TRACE}-{executed.id}-01"
+
+
+async def test_without_traces_nothing_goes_out(door: Door) -> None:
+    async with Upstream(completes("Done.")) as upstream, door.serving(upstream.url) as served:
+        await served.post({"messages": [user("Hi")]}, headers={"traceparent": PARENT})
+
+    assert "traceparent" not in upstream.heads[0]
+
+
+async def test_a_failed_call_is_told_without_what_it_says(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with (
+        collecting(monkeypatch) as collector,
+        Upstream() as upstream,
+        traced(door, upstream.url, otel=True) as served,
+    ):
+        await served.post({"messages": [user("Hi")]})
+
+    [agent] = collector.named("invoke_agent")
+    assert agent.failed
+    assert all(chat.failed for chat in collector.named("chat gpt-test"))
+    assert b"script of this upstream" not in b"".join(collector.bodies)
+
+
+async def test_a_run_that_waits_goes_on_in_the_same_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    @tool(approval="ask")
+    def pay(amount: int) -> str:
+        """Pay."""
+        return "paid"
+
+    journal, agent = MemoryJournal(), Agent(ScriptedModel(calls("pay", amount=3), says("Paid.")), tools=[pay])
+    async with collecting(monkeypatch) as collector:
+        before, after = OpenTelemetry(), OpenTelemetry()  # as of two processes
+        first = await run_agent_async(agent, "Pay.", journal=journal, extensions=[before])
+        await _closed(before)
+        approved = {question.id: True for question in first.questions}
+        last = await resume_agent_async(first.run_id, approved, journal=journal, agent=agent, extensions=[after])
+        await _closed(after)
+
+    waiting, finished = collector.named("invoke_agent agent")
+    assert last.output == "Paid."
+    assert [one.attributes["ronda.run.state"] for one in (waiting, finished)] == ["waiting", "finished"]
+    assert {span.trace for span in collector.spans} == {waiting.trace}
+    assert [span.parent for span in collector.named("execute_tool pay")] == [finished.id]
+
+
+async def _closed(telemetry: OpenTelemetry) -> None:
+    await asyncio.to_thread(telemetry.close)
+
+
+async def test_an_agent_that_is_a_tool_stands_inside_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with collecting(monkeypatch) as collector:
+        telemetry = OpenTelemetry()
+        inner = Agent(ScriptedModel(says("Rain.")), name="inner", description="Looks.")
+        outer = Agent(ScriptedModel(calls("inner", input="go"), says("Done.")), tools=[inner], name="outer")
+        await run_agent_async(outer, "Go.", extensions=[telemetry])
+        await _closed(telemetry)
+
+    [executed] = collector.named("execute_tool inner")
+    agents = {span.parent: span for span in collector.spans if span.name.startswith("invoke_agent")}
+    assert executed.id in agents
+    assert len({span.trace for span in collector.spans}) == 1
