@@ -79,6 +79,25 @@ export interface RunRow {
   session: string | null;
   created_at: number;
   ended_at: number | null;
+  model?: string | null;
+  /** The first words of what was asked. */
+  input?: string | null;
+  rounds?: number | null;
+  tool_calls?: number | null;
+  /** null: the price is not known. */
+  cost?: number | null;
+  end?: { reason: string; limit?: string | null; code?: string | null; message?: string | null } | null;
+  questions?: { tool?: string | null; asked_at?: number }[];
+  usage?: { input_tokens?: number; output_tokens?: number; cached_tokens?: number; tool_calls?: number; rounds?: number; cost?: number | null } | null;
+  parent?: { run: string; call?: string | null } | null;
+}
+
+/** How many runs there are in each state, and when they began. */
+export interface RunSummary {
+  since: number;
+  until: number;
+  states: Record<string, number>;
+  histogram: { at: number; states: Record<string, number> }[];
 }
 
 /** What was sent to a provider in one round: written again from the run's journal, without keys. */
@@ -225,6 +244,7 @@ export const api = {
     read<{ id: string }>("POST", `/v1/sessions/${name(id)}/fork`, { run, round }),
 
   runs: (query: string) => read<Page<RunRow>>("GET", `/v1/runs?${query}`),
+  runSummary: (query: string) => read<RunSummary>("GET", `/v1/runs/summary?${query}`),
   operate: <T>() => read<T>("GET", "/v1/operate"),
   startRuns: (request: unknown) => read<{ id: string; data: RunRow[] }>("POST", "/v1/runs", request),
   exportPage: (code: string) => send("POST", "/api/export", { code, baseUrl: null }).then((answer) => answer.blob()),

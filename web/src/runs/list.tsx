@@ -1,19 +1,19 @@
 // All runs of this owner: by state, agent and words; two of them can be chosen and compared.
 import type { VNode } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { RunRow } from "../api";
+import type { RunRow, RunSummary } from "../api";
 import { api } from "../api";
 import { announce } from "../announce";
 import { now } from "../clock";
-import { cost, plural, seconds, tokens, when } from "../format";
+import { cost, plural, seconds, tokens, when, whole } from "../format";
 import { address, go, place } from "../router";
-import { facts } from "../store/server";
+import { facts, models } from "../store/server";
 import { shown } from "../visible";
 import { useVirtual } from "../virtual";
 import { Icon, Spinner } from "../views/icon";
 import { openLayer } from "../views/panes";
 import { useViewKeys } from "../views/view-keys";
-import { type RunLine, RunList, fits, lineOf, stateWord, wantLine } from "./rows";
+import { type RunLine, RunList, lineOf, stateWord, wantLine } from "./rows";
 
 const EVERY_MS = 4000; // the server tells of changes in one run at a time: lists are asked for
 const ROW = 40;
@@ -25,13 +25,29 @@ const STATES = [
   { state: "failed", name: "Failed" },
 ] as const;
 
+const SPANS = [
+  { hours: 1, name: "Last hour" },
+  { hours: 24, name: "Last 24 hours" },
+  { hours: 168, name: "Last 7 days" },
+  { hours: 720, name: "Last 30 days" },
+  { hours: 0, name: "All time" },
+] as const;
+const USUAL_HOURS = 168;
+const TYPING_MS = 250; // between the last letter and the question to the server
+
 export function Runs(): VNode {
   const { query } = place.value;
   const state = query.get("state") ?? "";
   const agent = query.get("agent") ?? "";
+  const model = query.get("model") ?? "";
   const session = query.get("session") ?? "";
   const words = query.get("q") ?? "";
-  const list = useMemo(() => new RunList({ state, agent, session, words: "" }), [state, agent, session]);
+  const children = query.get("children") ?? "";
+  const span = query.get("hours") ?? "";
+  const hours = SPANS.find((one) => String(one.hours) === span)?.hours ?? USUAL_HOURS;
+  const [typed, setTyped] = useState(words);
+  const asked = useRef(words);
+  const list = useMemo(() => new RunList({ state, agent, model, session, words, hours, children: children !== "false" }), [state, agent, model, session, words, hours, children]);
   const [chosen, setChosen] = useState<string[]>(() => (query.get("with") === null ? [] : [query.get("with") ?? ""]));
   const search = useRef<HTMLInputElement>(null);
   useEffect(() => {
@@ -40,14 +56,22 @@ export function Runs(): VNode {
     return () => clearInterval(timer);
   }, [list]);
   useEffect(() => {
-    // Words can only be looked for in what is known: rows that are not drawn are read, too.
-    if (words.trim() !== "") for (const row of list.rows.value) wantLine(row);
-  }, [words, list.rows.value]);
+    if (typed === words) return;
+    const timer = setTimeout(() => {
+      asked.current = typed;
+      change({ q: typed });
+    }, TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  useEffect(() => {
+    if (words !== asked.current) setTyped(words); // the address was changed by other means: back, or a link
+    asked.current = words;
+  }, [words]);
   const change = (part: Record<string, string>) => {
-    const next = { state, agent, session, q: words, ...part };
+    const next = { state, agent, model, session, children, hours: span, q: words, ...part };
     go(address("runs", "", Object.fromEntries(Object.entries(next).filter(([, value]) => value !== ""))), "q" in part);
   };
-  const lines = list.rows.value.map((row) => ({ row, line: lineOf(row) })).filter(({ line }) => words.trim() === "" || fits(line, words.trim()));
+  const lines = list.rows.value.map((row) => ({ row, line: lineOf(row) }));
   const choose = (id: string) => {
     const next = chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen.slice(-1), id];
     setChosen(next);
@@ -63,7 +87,10 @@ export function Runs(): VNode {
     else return false;
     return true;
   });
-  const sums = useMemo(() => sumsOf(lines.map(({ line }) => line)), [lines]);
+  const summary = list.summary.value;
+  const sums = summary === null ? null : sumsOf(lines.map(({ line }) => line), summary);
+  const total = summary === null ? 0 : Object.values(summary.states).reduce((sum, count) => sum + count, 0);
+  const isFiltered = state !== "" || agent !== "" || model !== "" || session !== "" || words !== "" || children !== "";
   return (
     <>
       <div class="bar">
@@ -73,8 +100,17 @@ export function Runs(): VNode {
         <div class="bar-title">
           <h1>Runs</h1>
         </div>
-        <span class="t3 small num hide-phone">{list.isRead.value ? `${plural(list.rows.value.length, "run")}${list.hasMore ? ", and older ones" : ""}` : ""}</span>
-        <span class="end row small t2 live-word">
+        <span class="t3 small num hide-phone">{summary === null ? "" : hours === 0 ? plural(total, "run") : `${whole(total)} in the ${SPANS.find((one) => one.hours === hours)?.name.toLowerCase() ?? ""}`}</span>
+        <label class="end btn sm choice">
+          <Icon name="clock" small />
+          <select aria-label="How far back" value={String(hours)} onChange={(event) => change({ hours: event.currentTarget.value === String(USUAL_HOURS) ? "" : event.currentTarget.value })}>
+            {SPANS.map((one) => (
+              <option key={one.hours} value={String(one.hours)}>{one.name}</option>
+            ))}
+          </select>
+          <Icon name="chevron-down" small />
+        </label>
+        <span class="row small t2 live-word">
           <span class={list.problem.value === null ? "dot live" : "dot fail"} /> {list.problem.value === null ? "Live" : "No answer"}
         </span>
       </div>
@@ -86,25 +122,28 @@ export function Runs(): VNode {
           </button>
         </div>
       )}
-      {lines.length > 1 && <Strip sums={sums} />}
+      {sums !== null && total > 0 && <Strip sums={sums} />}
       <div class="fbar">
         <div class="seg" role="group" aria-label="State">
           {STATES.map((one) => (
             <button key={one.state} type="button" aria-pressed={state === one.state} onClick={() => change({ state: one.state })}>
-              {one.name} {one.state !== "" && <span class="t3 num">{list.counts.value[one.state] ?? ""}</span>}
+              {one.name} {one.state !== "" && <span class="t3 num">{summary?.states[one.state] ?? ""}</span>}
             </button>
           ))}
         </div>
         {agent !== "" && <FilterChip words="Agent is" value={agent} drop={() => change({ agent: "" })} />}
+        {model !== "" && <FilterChip words="Model is" value={model} drop={() => change({ model: "" })} />}
+        {children === "false" && <FilterChip words="No" value="children" drop={() => change({ children: "" })} />}
         {session !== "" && <FilterChip words="Session is" value={session} drop={() => change({ session: "" })} />}
+        <AddFilter lines={lines.map(({ line }) => line)} agent={agent} model={model} children={children} change={change} />
         <label class="field search-field end">
           <Icon name="search" small />
-          <input ref={search} type="search" aria-label="Words, id, session" placeholder="Words, id, session" value={words} onInput={(event) => change({ q: event.currentTarget.value })} />
+          <input ref={search} type="search" aria-label="Words, id, session" placeholder="Words, id, session" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
           <kbd class="hide-phone">/</kbd>
         </label>
       </div>
       {list.isRead.value && lines.length === 0 ? (
-        <Nothing isFiltered={state !== "" || agent !== "" || session !== "" || words !== ""} clear={() => go(address("runs"))} />
+        <Nothing isFiltered={isFiltered || hours !== 0} clear={() => go(address("runs", "", { hours: "0" }))} />
       ) : (
         <Table list={list} lines={lines} chosen={chosen} choose={choose} byAgent={(name) => change({ agent: name })} />
       )}
@@ -146,7 +185,7 @@ function Nothing({ isFiltered, clear }: { isFiltered: boolean; clear: () => void
         <Icon name={isFiltered ? "search" : "runs"} />
       </span>
       <b class="strong">{isFiltered ? "No run fits these filters" : "There is no run yet"}</b>
-      <p>{isFiltered ? "Words are looked for in the runs that are loaded." : "Ask something in Chat, or send a request to this server: each is a run, and is kept here."}</p>
+      <p>{isFiltered ? "Words are looked for in what was asked, models, agents and ids." : "Ask something in Chat, or send a request to this server: each is a run, and is kept here."}</p>
       {isFiltered ? (
         <button type="button" class="btn sm" onClick={clear}>
           Show all runs
@@ -157,6 +196,39 @@ function Nothing({ isFiltered, clear }: { isFiltered: boolean; clear: () => void
         </a>
       )}
     </div>
+  );
+}
+
+/** One more thing to choose by: what the rows that are listed have, and what the server has. */
+function AddFilter({ lines, agent, model, children, change }: { lines: RunLine[]; agent: string; model: string; children: string; change: (part: Record<string, string>) => void }): VNode {
+  const agents = [...new Set([...lines.map((line) => line.agent), ...models.value.map((one) => one.id)])].filter((name) => name !== "" && name !== "default" && !(facts.value?.model ?? "").endsWith(name));
+  const names = [...new Set(lines.map((line) => line.model ?? ""))].filter((name) => name !== "");
+  const add = (value: string) => {
+    const [kind, ...rest] = value.split(" ");
+    const name = rest.join(" ");
+    if (kind === "agent") change({ agent: agent === "" ? name : `${agent},${name}` });
+    else if (kind === "model") change({ model: model === "" ? name : `${model},${name}` });
+    else change({ children: "false" });
+  };
+  const chosen = new Set([...agent.split(","), ...model.split(",")]);
+  return (
+    <label class="fchip add choice">
+      <Icon name="plus" small /> Filter
+      <select aria-label="Add a filter" value="" onChange={(event) => { if (event.currentTarget.value !== "") add(event.currentTarget.value); event.currentTarget.value = ""; }}>
+        <option value="">Filter</option>
+        {children === "" && <option value="children">No children</option>}
+        {agents.some((name) => !chosen.has(name)) && (
+          <optgroup label="Agent">
+            {agents.filter((name) => !chosen.has(name)).map((name) => <option key={name} value={`agent ${name}`}>{shown(name)}</option>)}
+          </optgroup>
+        )}
+        {names.some((name) => !chosen.has(name)) && (
+          <optgroup label="Model">
+            {names.filter((name) => !chosen.has(name)).map((name) => <option key={name} value={`model ${name}`}>{shown(name)}</option>)}
+          </optgroup>
+        )}
+      </select>
+    </label>
   );
 }
 
@@ -301,28 +373,22 @@ interface Sums {
   counted: number;
 }
 
-const BARS = 48;
-
-/** Of the runs that are loaded: the server counts nothing over all of them yet. */
-function sumsOf(lines: RunLine[]): Sums {
-  const ended = lines.filter((line) => line.endedAt !== null);
-  const times = ended.map((line) => (line.endedAt ?? 0) - line.createdAt).sort((a, b) => a - b);
-  const from = Math.min(...lines.map((line) => line.createdAt), Date.now() / 1000);
-  const step = Math.max(1, (Date.now() / 1000 - from) / BARS);
-  const bars = Array.from({ length: BARS }, () => ({ all: 0, failed: 0, isLive: false }));
-  for (const line of lines) {
-    const bar = bars[Math.min(BARS - 1, Math.floor((line.createdAt - from) / step))];
-    if (bar === undefined) continue;
-    bar.all += 1;
-    if (line.state === "failed") bar.failed += 1;
-    if (line.endedAt === null) bar.isLive = true;
-  }
+/** States and times of beginning are counted by the server; durations, tokens and cost are of the rows that are listed. */
+function sumsOf(lines: RunLine[], summary: RunSummary): Sums {
+  const times = lines.filter((line) => line.endedAt !== null).map((line) => (line.endedAt ?? 0) - line.createdAt).sort((a, b) => a - b);
+  const bars = summary.histogram.map(({ states }, at) => ({
+    all: Object.values(states).reduce((sum, count) => sum + count, 0),
+    failed: (states["failed"] ?? 0) + (states["interrupted"] ?? 0),
+    isLive: at === summary.histogram.length - 1,
+  }));
+  const states = summary.states;
+  const finished = states["finished"] ?? 0;
   const counted = lines.filter((line) => line.tokens !== null);
   return {
     bars,
-    from,
-    finished: ended.filter((line) => line.state === "finished").length,
-    ended: ended.length,
+    from: summary.since,
+    finished,
+    ended: finished + (states["failed"] ?? 0) + (states["cancelled"] ?? 0) + (states["interrupted"] ?? 0),
     median: times.length === 0 ? null : (times[Math.floor(times.length / 2)] ?? null),
     slow: times.length === 0 ? null : (times[Math.min(times.length - 1, Math.floor(times.length * 0.95))] ?? null),
     tokens: counted.reduce((sum, line) => sum + (line.tokens ?? 0), 0),
@@ -346,7 +412,7 @@ function Strip({ sums }: { sums: Sums }): VNode {
       <div>
         <div class="small t3">Finished</div>
         <div class="figure num">{sums.ended === 0 ? "–" : `${Number(((100 * sums.finished) / sums.ended).toFixed(1))} %`}</div>
-        <div class="small t3 num">{sums.finished} of {sums.ended}</div>
+        <div class="small t3 num">{whole(sums.finished)} of {whole(sums.ended)}</div>
       </div>
       <div>
         <div class="small t3">Time, median</div>
@@ -356,7 +422,7 @@ function Strip({ sums }: { sums: Sums }): VNode {
       <div>
         <div class="small t3">Tokens</div>
         <div class="figure num">{tokens(sums.tokens)}</div>
-        <div class="small t3 num">in {plural(sums.counted, "run")}</div>
+        <div class="small t3 num">in the {plural(sums.counted, "run")} listed</div>
       </div>
       <div>
         <div class="small t3">Cost</div>

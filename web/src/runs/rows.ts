@@ -1,9 +1,8 @@
-// Rows of the list of runs. The one module that knows what the server's list has, and what must be asked for run by run.
+// Rows of the list of runs, and their sums. The server filters, searches and counts.
 //
-// A list of today has states, agents, sessions and times. What a row shows beside that is read from `GET /v1/runs/{id}` when the row
-// comes into sight; columns that the list brings itself are taken from it, and then nothing more is asked for.
+// A run that an older Ronda began has no words in its row: what is missing is read from `GET /v1/runs/{id}` when the row comes into sight.
 import { signal } from "@preact/signals";
-import { Problem, type RunRow, api } from "../api";
+import { Problem, type RunRow, type RunSummary, api } from "../api";
 import { sessions } from "../store/sessions";
 import { firstQuestion } from "../stream";
 
@@ -33,19 +32,7 @@ export interface RunLine {
   waitsFor: string;
 }
 
-/** What a row may have beside `RunRow`, of the list or of the run's own document. */
-interface RunColumns extends RunRow {
-  model?: string | null;
-  input?: string | null;
-  rounds?: number | null;
-  tool_calls?: number | null;
-  cost?: number | null;
-  end?: RunEnd | null;
-  questions?: { tool?: string }[];
-  usage?: { input_tokens?: number; output_tokens?: number; tool_calls?: number; rounds?: number; cost?: number | null };
-}
-
-const known = new Map<string, RunColumns>();
+const known = new Map<string, RunRow>();
 const version = signal(0);
 let wanted: RunRow[] = [];
 let reading = 0;
@@ -54,7 +41,7 @@ const MOST_KNOWN = 2000;
 
 export function lineOf(row: RunRow): RunLine {
   void version.value;
-  const more: RunColumns = { ...known.get(keyOf(row)), ...row };
+  const more: RunRow = row.model == null ? { ...row, ...known.get(keyOf(row)) } : row;
   const usage = more.usage;
   const words = more.input?.trim() ?? "";
   const counted = usage?.input_tokens === undefined ? null : usage.input_tokens + (usage.output_tokens ?? 0);
@@ -94,7 +81,7 @@ export function stateWord(line: RunLine): string {
 
 /** The row is in sight: have read what the list does not say of it. */
 export function wantLine(row: RunRow): void {
-  if ((row as RunColumns).model !== undefined || known.has(keyOf(row)) || wanted.some((one) => one.id === row.id)) return;
+  if (row.model != null || known.has(keyOf(row)) || wanted.some((one) => one.id === row.id)) return;
   wanted.push(row);
   void read();
 }
@@ -104,7 +91,7 @@ async function read(): Promise<void> {
   reading += 1;
   try {
     for (let row = wanted.shift(); row !== undefined; row = wanted.shift()) {
-      const document = await api.run<RunColumns>(row.id).catch((error: unknown) => {
+      const document = await api.run<RunRow>(row.id).catch((error: unknown) => {
         if (error instanceof Problem) return null;
         throw error;
       });
@@ -127,15 +114,20 @@ function keyOf(row: RunRow): string {
 export interface Filter {
   state: string;
   agent: string;
+  model: string;
   session: string;
   words: string;
+  /** How far back, in hours; 0: as far as there are runs. */
+  hours: number;
+  /** Whether runs that are calls of others are shown, too. */
+  children: boolean;
 }
 
 const PAGE = 50;
 
 export class RunList {
   readonly rows = signal<RunRow[]>([]);
-  readonly counts = signal<Record<string, string>>({});
+  readonly summary = signal<RunSummary | null>(null);
   readonly problem = signal<Problem | null>(null);
   readonly isRead = signal(false);
   private next: string | null = null;
@@ -151,8 +143,9 @@ export class RunList {
   async refresh(): Promise<void> {
     const turn = ++this.turn;
     try {
-      const [page] = await Promise.all([api.runs(this.query()), this.count()]);
+      const [page, summary] = await Promise.all([api.runs(this.query()), api.runSummary(this.sums())]);
       if (turn !== this.turn) return;
+      this.summary.value = summary;
       const ids = new Set(page.data.map((row) => row.id));
       const oldest = page.data.at(-1)?.created_at ?? Number.POSITIVE_INFINITY;
       const older = page.has_more ? this.rows.value.filter((row) => !ids.has(row.id) && row.created_at < oldest) : [];
@@ -180,25 +173,28 @@ export class RunList {
     this.rows.value = [...this.rows.value, ...page.data.filter((row) => !ids.has(row.id))];
   }
 
+  private chosen(): URLSearchParams {
+    const { agent, model, session, words, children } = this.filter;
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries({ agent, model, session, q: words.trim() })) if (value !== "") query.set(name, value);
+    if (!children) query.set("children", "false");
+    return query;
+  }
+
   private query(): string {
-    const { state, agent, session } = this.filter;
-    const words = new URLSearchParams({ limit: String(PAGE) });
-    if (state !== "") words.set("state", state);
-    if (agent !== "") words.set("agent", agent);
-    if (session !== "") words.set("session", session);
-    return words.toString();
+    const query = this.chosen();
+    query.set("limit", String(PAGE));
+    if (this.filter.state !== "") query.set("state", this.filter.state);
+    if (this.filter.hours > 0) query.set("since", String(Math.floor(Date.now() / 1000 - this.filter.hours * 3600)));
+    return query.toString();
   }
 
-  /** How many there are of those that are few; the list does not count, so beyond a page it is "100+". */
-  private async count(): Promise<void> {
-    const states = ["running", "waiting", "failed"];
-    const pages = await Promise.all(states.map((state) => api.runs(`state=${state}&limit=100`)));
-    this.counts.value = Object.fromEntries(pages.map((page, at) => [states[at], page.has_more ? `${page.data.length}+` : String(page.data.length)]));
+  private sums(): string {
+    const query = this.chosen();
+    query.set("span", `${this.filter.hours > 0 ? this.filter.hours : LONGEST_HOURS}h`);
+    query.set("pieces", "48");
+    return query.toString();
   }
 }
 
-/** Words are looked for in what is loaded: the server's list cannot search yet. */
-export function fits(line: RunLine, words: string): boolean {
-  const text = `${line.asked}\n${line.id}\n${line.session}\n${line.model ?? ""}\n${line.agent}`.toLowerCase();
-  return words.toLowerCase().split(/\s+/).every((word) => text.includes(word));
-}
+const LONGEST_HOURS = 366 * 24; // as far as the server counts

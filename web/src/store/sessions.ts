@@ -52,7 +52,7 @@ export const sessions = computed<ListedSession[]>(() => {
     if (run.session === null || known.has(run.session) || !run.session.startsWith("chat-")) continue;
     known.add(run.session);
     const mark = marks.get(run.session) ?? "running";
-    rows.unshift({ id: run.session, title: recall(`title.${run.session}`, "") || "New session", updatedAt: run.created_at, mark });
+    rows.unshift({ id: run.session, title: recall(`title.${run.session}`, "") || (run.input?.split("\n")[0] ?? "") || "New session", updatedAt: run.created_at, mark });
   }
   return rows.filter((row) => !removed.value.has(row.id));
 });

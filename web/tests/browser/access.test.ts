@@ -100,8 +100,25 @@ test("a screen reader hears each state of a round with an approval once", async 
   });
   await ask(page, "order it");
   await page.waitForSelector("[data-ask]");
+  // What is there for a screen reader while it waits: landmarks, the round, the call with its state, and the question before the field.
+  const tree = await page.locator("body").ariaSnapshot();
+  for (const line of [
+    '- navigation "Views"',
+    '- navigation "Sessions"',
+    "- main",
+    '- log "Conversation"',
+    '- region "Round 1"',
+    /- button "place_order, waits for your decision[^"]*"/,
+    /- group "[^"]*place_order[^"]*"/,
+    '- complementary "Details"',
+  ]) {
+    if (typeof line === "string") expect(tree).toContain(line);
+    else expect(tree).toMatch(line);
+  }
+  expect(tree.search(/- button "Approve/)).toBeLessThan(tree.indexOf("Say something into the run"));
   await page.click("[data-ask] >> text=Approve");
   await answered(page, "Done");
+  expect(await page.locator("[role=log]").ariaSnapshot()).toMatch(/- button "place_order, done[^"]*"/);
   await page.waitForFunction(() => (window as never as { heard: string[] }).heard.some((one) => one.startsWith("Answer complete")));
   const heard = await page.evaluate(() => (window as never as { heard: string[] }).heard);
   expect(heard).toContain("place_order waits for your decision");

@@ -88,6 +88,28 @@ test("a run under way is followed: its wait is answered here, and it goes on", a
   expect(await page.locator(".s-tool.span").count()).toBe(1);
 });
 
+test("an agent that was called is a child: its run opens inside the call, in the waterfall, and on its own page", async () => {
+  const page = await open("/ui");
+  await ask(page, "please ask the desk");
+  await answered(page, "The desk says");
+  await page.waitForSelector(".call:has-text('carrier-desk') .pill.child");
+  await page.click(".call:has-text('carrier-desk')");
+  await page.waitForSelector(".body >> text=The carrier rests from 24 to 27 December");
+  await page.click("text=Open run");
+  await page.click(".s-child");
+  await page.waitForSelector(".det .pill.child");
+  await page.keyboard.press("ArrowRight"); // which unfolds it
+  await page.waitForSelector(".s-model >> nth=2");
+  await page.click("role=tab[name=Result]");
+  await page.click("text=Open the child’s own run");
+  await page.waitForSelector(".s-model.span");
+  await page.goto(`${server.url}/ui/runs?children=false`);
+  await page.waitForSelector(".run-row:has-text('please ask the desk')");
+  expect(await page.locator(".run-row:has-text('When are the last deliveries')").count()).toBe(0);
+  await page.click("role=button[name='Not only no children']");
+  await page.waitForSelector(".run-row:has-text('When are the last deliveries')");
+});
+
 test("a run is stopped from its page", async () => {
   const run = await start("slow please");
   const page = await open(`/ui/runs/${run}`);
