@@ -34,6 +34,8 @@ export interface ServerFacts {
     search_always: boolean;
     /** Whether the server keeps what it sends: `GET /v1/runs/{id}/rounds/{n}/request`. It is asked for only where this says so. */
     round_requests?: boolean;
+    /** Whether there is `GET /v1/events`. */
+    events?: boolean;
     /** Whether there is `GET /v1/operate`. */
     operate?: boolean;
   };
@@ -244,6 +246,7 @@ export const api = {
     read<{ id: string }>("POST", `/v1/sessions/${name(id)}/fork`, { run, round }),
 
   runs: (query: string) => read<Page<RunRow>>("GET", `/v1/runs?${query}`),
+  feedAddress: () => `${base}/v1/events`,
   runSummary: (query: string) => read<RunSummary>("GET", `/v1/runs/summary?${query}`),
   operate: <T>() => read<T>("GET", "/v1/operate"),
   startRuns: (request: unknown) => read<{ id: string; data: RunRow[] }>("POST", "/v1/runs", request),

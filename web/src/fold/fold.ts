@@ -7,6 +7,7 @@ import {
   type Call,
   type Part,
   type Round,
+  type RunBudget,
   type RunState,
   callsOf,
   lastRound,
@@ -69,6 +70,7 @@ export function fold(run: RunState, event: RunEvent, position: string, touch: To
     }
     case "model_finished":
       finishModel(run, event, touch);
+      run.budget = (event as { budget?: RunBudget | null }).budget ?? run.budget;
       return;
     case "model_interrupted":
       interruptModel(run, event, touch);
@@ -398,4 +400,5 @@ function addUsage(run: RunState, usage: Finished["usage"]): void {
   run.usage.cached += usage.cached ?? 0;
   run.usage.reasoning += usage.reasoning ?? 0;
   run.usage.cost += usage.cost ?? 0;
+  if (usage.cost == null && (usage.input ?? 0) + (usage.output ?? 0) > 0) run.usage.isUnpriced = true;
 }

@@ -16,6 +16,7 @@ export interface RunState {
   calls: Map<string, Call>;
   questions: Question[];
   usage: Totals;
+  budget: RunBudget | null;
   end: RunFinished | null;
   /** The position of the last event: where a source goes on. */
   position: string;
@@ -137,8 +138,20 @@ export interface Totals {
   cached: number;
   reasoning: number;
   cost: number;
+  /** Whether the price of some call is not known. */
+  isUnpriced: boolean;
   rounds: number;
   calls: number;
+}
+
+/** The tightest of the budgets that a run spends from. */
+export interface RunBudget {
+  scope: string;
+  per: string;
+  unit: string;
+  limit: number;
+  spent: number;
+  reserved: number;
 }
 
 export function newRun(id: string): RunState {
@@ -153,7 +166,8 @@ export function newRun(id: string): RunState {
     steps: [],
     calls: new Map(),
     questions: [],
-    usage: { input: 0, output: 0, cached: 0, reasoning: 0, cost: 0, rounds: 0, calls: 0 },
+    usage: { input: 0, output: 0, cached: 0, reasoning: 0, cost: 0, isUnpriced: false, rounds: 0, calls: 0 },
+    budget: null,
     end: null,
     position: "",
     eventCount: 0,

@@ -7,7 +7,8 @@ import { now } from "../clock";
 import { cost, plural, seconds, tokens, until } from "../format";
 import { address } from "../router";
 import { lineOf, wantLine } from "../runs/rows";
-import { facts } from "../store/server";
+import { changes, isFed } from "../store/feed";
+import { facts, me } from "../store/server";
 import { refreshLists } from "../store/sessions";
 import { labelOf } from "../tools";
 import { shown } from "../visible";
@@ -24,10 +25,14 @@ export function OperateView(): VNode {
   const data = useMemo(() => new OperateData(), []);
   useEffect(() => {
     void data.refresh();
-    const timer = setInterval(() => !document.hidden && void data.refresh(), EVERY_MS);
+    const timer = setInterval(() => !document.hidden && !isFed.value && void data.refresh(), EVERY_MS);
     return () => clearInterval(timer);
   }, [facts.value]);
-  const refused = [data.figures.value, data.running.value].some((box) => box.problem?.status === 403);
+  useEffect(() => {
+    if (changes.value > 0) void data.refresh();
+  }, [changes.value]);
+  const lacksScope = me.value?.needs_key === true && !(me.value.scopes ?? []).some((scope) => scope === "operate" || scope === "operate:write");
+  const refused = lacksScope || [data.figures.value, data.running.value].some((box) => box.problem?.status === 403);
   return (
     <>
       <div class="bar">
@@ -42,19 +47,23 @@ export function OperateView(): VNode {
           <span class={data.running.value.problem === null ? "dot live" : "dot fail"} /> {data.running.value.problem === null ? "Live" : "No answer"}
         </span>
       </div>
-      {refused ? <NoRight /> : <Boxes data={data} />}
+      {refused ? <NoRight data={data} /> : <Boxes data={data} />}
     </>
   );
 }
 
-function NoRight(): VNode {
+/** What waits for this key's owner is theirs to decide all the same. */
+function NoRight({ data }: { data: OperateData }): VNode {
   return (
-    <div class="none big">
-      <span class="ico">
-        <Icon name="lock" />
-      </span>
-      <b class="strong">This key may not operate the server</b>
-      <p>Chat, Build and your own runs work. Ask the operator for the scope <code>operate</code>.</p>
+    <div class="operate" tabIndex={0} role="region" aria-label="What this key may see">
+      <div class="none no-right">
+        <span class="ico">
+          <Icon name="lock" />
+        </span>
+        <b class="strong">This key may not operate the server</b>
+        <p>Chat, Build and your own runs work. Ask the person who runs the server for the scope <code>operate</code>.</p>
+      </div>
+      {(data.decisions.value.value ?? []).length > 0 && <Decisions data={data} />}
     </div>
   );
 }

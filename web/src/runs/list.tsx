@@ -7,6 +7,7 @@ import { announce } from "../announce";
 import { now } from "../clock";
 import { cost, plural, seconds, tokens, when, whole } from "../format";
 import { address, go, place } from "../router";
+import { changes, isFed } from "../store/feed";
 import { facts, models } from "../store/server";
 import { shown } from "../visible";
 import { useVirtual } from "../virtual";
@@ -15,7 +16,7 @@ import { openLayer } from "../views/panes";
 import { useViewKeys } from "../views/view-keys";
 import { type RunLine, RunList, lineOf, stateWord, wantLine } from "./rows";
 
-const EVERY_MS = 4000; // the server tells of changes in one run at a time: lists are asked for
+const EVERY_MS = 4000; // where no changes are told
 const ROW = 40;
 const PHONE_ROW = 64;
 const STATES = [
@@ -52,9 +53,12 @@ export function Runs(): VNode {
   const search = useRef<HTMLInputElement>(null);
   useEffect(() => {
     void list.refresh();
-    const timer = setInterval(() => !document.hidden && void list.refresh(), EVERY_MS);
+    const timer = setInterval(() => !document.hidden && !isFed.value && void list.refresh(), EVERY_MS);
     return () => clearInterval(timer);
   }, [list]);
+  useEffect(() => {
+    if (changes.value > 0) void list.refresh();
+  }, [changes.value]);
   useEffect(() => {
     if (typed === words) return;
     const timer = setTimeout(() => {

@@ -1,6 +1,6 @@
 // Rows of the list of runs, and their sums. The server filters, searches and counts.
 //
-// A run that an older Ronda began has no words in its row: what is missing is read from `GET /v1/runs/{id}` when the row comes into sight.
+// What a row lacks is read from `GET /v1/runs/{id}` when the row comes into sight.
 import { signal } from "@preact/signals";
 import { Problem, type RunRow, type RunSummary, api } from "../api";
 import { sessions } from "../store/sessions";
@@ -41,7 +41,7 @@ const MOST_KNOWN = 2000;
 
 export function lineOf(row: RunRow): RunLine {
   void version.value;
-  const more: RunRow = row.model == null ? { ...row, ...known.get(keyOf(row)) } : row;
+  const more: RunRow = isWhole(row) ? row : { ...row, ...known.get(keyOf(row)), input: row.input ?? known.get(keyOf(row))?.input ?? null };
   const usage = more.usage;
   const words = more.input?.trim() ?? "";
   const counted = usage?.input_tokens === undefined ? null : usage.input_tokens + (usage.output_tokens ?? 0);
@@ -79,9 +79,14 @@ export function stateWord(line: RunLine): string {
   return line.state.charAt(0).toUpperCase() + line.state.slice(1);
 }
 
+/** A list has the code of what went wrong, not its words; of runs that an older Ronda began, not even what was asked. */
+function isWhole(row: RunRow): boolean {
+  return row.model != null && (row.state !== "failed" || row.end?.message !== undefined);
+}
+
 /** The row is in sight: have read what the list does not say of it. */
 export function wantLine(row: RunRow): void {
-  if (row.model != null || known.has(keyOf(row)) || wanted.some((one) => one.id === row.id)) return;
+  if (isWhole(row) || known.has(keyOf(row)) || wanted.some((one) => one.id === row.id)) return;
   wanted.push(row);
   void read();
 }
@@ -96,7 +101,7 @@ async function read(): Promise<void> {
         throw error;
       });
       if (document === null) continue;
-      if (!document.input && !hasTitle(row)) document.input = await firstQuestion(row.id).catch(() => "");
+      if (!row.input && !document.input && !hasTitle(row)) document.input = await firstQuestion(row.id).catch(() => "");
       if (known.size > MOST_KNOWN) known.clear();
       known.set(keyOf(row), document);
       version.value += 1;

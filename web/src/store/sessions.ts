@@ -1,10 +1,10 @@
 // The list of sessions, with the state of each, and what waits for a person in all of them.
 //
-// The server tells of changes in one run at a time, so lists are asked for: when the page does something, when another tab has,
-// and every few seconds while the page is seen.
-import { computed, signal } from "@preact/signals";
+// Lists are read when the server tells of a change, when the page does something, and when another tab has.
+import { computed, effect, signal, untracked } from "@preact/signals";
 import { type Approval, Problem, type RunRow, type SessionRow, api } from "../api";
 import { checkServer, serverAnswers } from "../stream";
+import { changes, isFed } from "./feed";
 import { needsKey } from "./server";
 import { recall } from "./settings";
 
@@ -18,6 +18,7 @@ export interface ListedSession {
 }
 
 const EVERY_MS = 4000;
+const RARELY_MS = 60_000; // where changes are told: a clock that stood still, or a notice that was lost
 
 const stored = signal<SessionRow[]>([]);
 const active = signal<RunRow[]>([]);
@@ -58,10 +59,18 @@ export const sessions = computed<ListedSession[]>(() => {
 });
 
 let asked: Promise<void> | null = null;
+let isStale = false;
 
+/** What changes while lists are being read is read after that. */
 export function refreshLists(): Promise<void> {
-  asked ??= ask().finally(() => {
+  if (asked !== null) {
+    isStale = true;
+    return asked;
+  }
+  isStale = false;
+  asked = ask().finally(() => {
     asked = null;
+    if (isStale) void refreshLists();
   });
   return asked;
 }
@@ -141,9 +150,15 @@ export function tellTabs(session: string): void {
 
 export function startLists(heard: (session: string) => void): void {
   void refreshLists();
+  let looked = Date.now();
   setInterval(() => {
-    if (!document.hidden) void refreshLists();
+    if (document.hidden || (isFed.value && Date.now() - looked < RARELY_MS)) return;
+    looked = Date.now();
+    void refreshLists();
   }, EVERY_MS);
+  effect(() => {
+    if (changes.value > 0 && !document.hidden) void untracked(refreshLists);
+  });
   document.addEventListener("visibilitychange", () => !document.hidden && void refreshLists());
   addEventListener("pagehide", finishRemoval);
   tabs?.addEventListener("message", (event: MessageEvent<{ session?: string }>) => {

@@ -4,10 +4,10 @@ import { useEffect, useRef } from "preact/hooks";
 import { api } from "../api";
 import { changed } from "../changes";
 import { now } from "../clock";
-import { type Call, type Round, type RunState, callsOf, roundsOf } from "../fold/state";
+import { type Call, type Round, type RunBudget, type RunState, callsOf, roundsOf } from "../fold/state";
 import { bytes, cost, seconds, tokens } from "../format";
 import { safeAddress } from "../markdown/view";
-import { facts } from "../store/server";
+import { facts, isLocalModel } from "../store/server";
 import { entries, settings } from "../store/session";
 import { hostOf } from "../tools";
 import { shown } from "../visible";
@@ -196,11 +196,18 @@ function Used({ run }: { run: RunState }): VNode | null {
         <span>Tokens</span>
         <span class="t3">{tokens(usage.input)} in, {tokens(usage.output)} out</span>
         <span>{tokens(all)}</span>
-        {usage.cost > 0 && (
+        {(usage.cost > 0 || usage.isUnpriced) && (
           <>
             <span>Cost</span>
-            <span />
-            <span>{cost(usage.cost)}</span>
+            <span class="t3">{usage.isUnpriced && usage.cost > 0 ? "some calls have no price" : ""}</span>
+            <span class={usage.cost > 0 ? "" : "t3"}>{usage.cost > 0 ? `${usage.isUnpriced ? "≥ " : ""}${cost(usage.cost)}` : isLocalModel.value ? "free" : "unknown"}</span>
+          </>
+        )}
+        {run.budget !== null && (
+          <>
+            <span>Budget</span>
+            <Meter share={(run.budget.spent + run.budget.reserved) / run.budget.limit} label={budgetName(run.budget)} words={`${amount(run.budget, run.budget.spent)} of ${amount(run.budget, run.budget.limit)}`} />
+            <span title={budgetName(run.budget)}>{amount(run.budget, run.budget.spent)} / {amount(run.budget, run.budget.limit)}</span>
           </>
         )}
         {usage.input > 0 && (
@@ -213,6 +220,14 @@ function Used({ run }: { run: RunState }): VNode | null {
       </div>
     </section>
   );
+}
+
+function budgetName({ scope, per }: RunBudget): string {
+  return `Budget of the ${scope}${per === "total" ? "" : `, each ${per}`}`;
+}
+
+function amount({ unit }: RunBudget, value: number): string {
+  return unit === "usd" ? cost(value) : unit === "tokens" ? tokens(value) : unit === "seconds" ? seconds(value) : String(value);
 }
 
 export function Meter({ share, label, words, tone = "" }: { share: number; label: string; words: string; tone?: string }): VNode {

@@ -108,17 +108,17 @@ test("a screen reader hears each state of a round with an approval once", async 
     "- main",
     '- log "Conversation"',
     '- region "Round 1"',
-    /- button "place_order, waits for your decision[^"]*"/,
+    /- button "place_order [^"]*waits for your decision"/,
     /- group "[^"]*place_order[^"]*"/,
     '- complementary "Details"',
   ]) {
     if (typeof line === "string") expect(tree).toContain(line);
-    else expect(tree).toMatch(line);
+    else expect(tree.slice(tree.indexOf("- log"))).toMatch(line);
   }
   expect(tree.search(/- button "Approve/)).toBeLessThan(tree.indexOf("Say something into the run"));
   await page.click("[data-ask] >> text=Approve");
   await answered(page, "Done");
-  expect(await page.locator("[role=log]").ariaSnapshot()).toMatch(/- button "place_order, done[^"]*"/);
+  expect(await page.locator("[role=log]").ariaSnapshot()).toMatch(/- button "place_order [^"]*approved[^"]*"/);
   await page.waitForFunction(() => (window as never as { heard: string[] }).heard.some((one) => one.startsWith("Answer complete")));
   const heard = await page.evaluate(() => (window as never as { heard: string[] }).heard);
   expect(heard).toContain("place_order waits for your decision");

@@ -64,6 +64,9 @@ test("who logs out leaves nothing; another owner sees none of it", async () => {
   await page.waitForSelector("text=What you ask is kept here");
   expect(await page.locator(".list a").count()).toBe(0);
   expect(await page.inputValue("#composer")).toBe("");
+  await page.click("role=link[name=Operate]");
+  await page.waitForSelector("text=This key may not operate the server");
+  await page.waitForSelector("code:has-text('operate')");
   const other = await tab(page, "/ui"); // signed in by the same cookie
   await other.waitForSelector(".foot >> text=key guest");
 });
