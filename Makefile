@@ -12,7 +12,7 @@ SUITE  ?= bookworm
 N      ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup page serve test walks soak-tools test-mcp mcp-conformance check format bench bench-page conformance conformance-local bfcl fresh container docs lock clean chaos wheel-size
+.PHONY: help setup page serve test test-all test-slow test-times walks soak-tools test-mcp mcp-conformance check format bench bench-page conformance conformance-local bfcl fresh container docs lock clean chaos wheel-size
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,9 +78,26 @@ serve: setup ## serve a model on PORT: make serve [MODEL=openai-chat:NAME] [TOOL
 	@trap : INT; RONDA_STARTED_BY=make \
 	  $(BIN)/ronda serve --model $(MODEL) $(if $(TOOLS),--tools $(TOOLS)) --port $(PORT) $(ARGS) || [ $$? = 130 ]
 
-test: page-system $(VENV)/.ready-dev $(NODE) $(VENV)/.ready-ui ## run all tests, and say which were skipped and why [ARGS=tests/core]
+# pytest's workers, one for each core.
+PYTEST := $(BIN)/python -m pytest -rfEs -n auto --dist loadfile --max-worker-restart 1
+
+test: $(VENV)/.ready-dev ## run the quick tests of every folder [ARGS=tests/core]
+	$(PYTEST) --speed quick $(ARGS)
+
+test-all: test-system ## run all tests, with a browser, npm and PostgreSQL, and say which were skipped and why [ARGS=tests/core]
+	$(PYTEST) $(ARGS)
+
+test-slow: test-system ## run the tests that 'make test' leaves out
+	$(PYTEST) --speed slow $(ARGS)
+
+test-times: test-system ## run all tests, and write anew which of them are slow
+	$(PYTEST) --note-times build/test-times.json $(ARGS)
+	$(BIN)/python -m tests.speeds build/test-times.json
+
+.PHONY: test-system
+test-system: page-system $(VENV)/.ready-dev $(NODE) $(VENV)/.ready-ui
+	@mkdir -p build
 	@$(BIN)/ronda page setup || echo "ronda: the tests of what pages load from CDNs will be skipped"
-	$(BIN)/python -m pytest -rfEs -n auto --dist loadfile --max-worker-restart 1 $(ARGS)
 
 check: $(VENV)/.ready-dev ui-check ## what a reviewer's machine checks: format, lint, types, layers, public API, and the page
 	$(BIN)/ruff format --check .
@@ -131,7 +148,7 @@ mcp-conformance: $(VENV)/.ready-dev ## the public suite against our MCP client a
 	$(MCP_NPM)
 	$(BIN)/python -m tests.mcp_npm.conformance
 
-fresh: ## try 'make serve' and 'make test' on a minimal Debian and in a container; needs root [SUITE=bookworm] [ARGS=--quick]
+fresh: ## try 'make serve' and all tests on a minimal Debian and in a container; needs root [SUITE=bookworm] [ARGS=--quick]
 	@$(PYTHON) setup/fresh.py --suite $(SUITE) $(ARGS)
 
 container: ## run the steps of deploy/Containerfile in a chroot, and what they built as its user; needs root

@@ -71,10 +71,8 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make fresh", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--suite", default="bookworm", help="which Debian: bookworm (12), trixie (13), sid")
-    parser.add_argument("--quick", action="store_true", help="'make serve' only, without 'make test'")
-    parser.add_argument(
-        "--tests", default="", help="of 'make test' these files alone, such as 'tests/sandbox tests/cli'"
-    )
+    parser.add_argument("--quick", action="store_true", help="'make serve' only, without the tests")
+    parser.add_argument("--tests", default="", help="of the tests these files alone, such as 'tests/sandbox tests/cli'")
     parser.add_argument(
         "--only",
         choices=NEWCOMERS,
@@ -109,7 +107,7 @@ def _try_as_user(root: Root, tests: str | None) -> None:
         root.run(command, "root", "install", SERVE_SECONDS)
     _try_serve(root, USER)
     if tests is not None:
-        with _step("the same for what 'make test' would like to have, and root runs that"):
+        with _step("the same for what 'make test-all' would like to have, and root runs that"):
             command = _allowed_in(root, _told_what_would_help(root))
             root.run(command, "root", "install-page", SERVE_SECONDS)
         print(f"    {command}")
@@ -137,13 +135,16 @@ def _try_serve(root: Root, user: str) -> None:
 
 
 def _try_test(root: Root, user: str, tests: str) -> None:
-    """All of them, unless `tests` names some. There is a browser and npm by now: pages are built, and looked at."""
-    command = shlex.join(["make", "test", *([f"ARGS={tests}"] if tests else [])])
-    with _step(f"{user}: {command}"):
-        said = root.run(command, user, "test", TEST_SECONDS)
-    print(f"    {said.splitlines()[-1]}")
-    if skipped := [line for line in said.splitlines() if line.startswith("SKIPPED") and "tests/tools/page" in line]:
-        raise Failed("tests of pages were skipped:\n" + "\n".join(skipped))
+    """The quick ones, then the rest, unless `tests` names some. There is a browser and npm by now: pages are built, and looked
+    at."""
+    for target in ("test", "test-slow"):
+        command = shlex.join(["make", target, *([f"ARGS={tests}"] if tests else [])])
+        with _step(f"{user}: {command}"):
+            said = root.run(command, user, target, TEST_SECONDS)
+        print(f"    {said.splitlines()[-1]}")
+        skipped = [line for line in said.splitlines() if line.startswith("SKIPPED") and "tests/tools/page" in line]
+        if skipped and target == "test-slow":
+            raise Failed("tests of pages were skipped:\n" + "\n".join(skipped))
 
 
 def _told_what_to_install(root: Root) -> str:
@@ -156,7 +157,7 @@ def _told_what_to_install(root: Root) -> str:
 
 
 def _told_what_would_help(root: Root) -> str:
-    """The same for what `make test` goes on without."""
+    """The same for what `make test-all` goes on without."""
     said = root.run("make page-system", USER, "told-page", SERVE_SECONDS).splitlines()
     if said[-1:] != ["ronda: going on without"]:
         raise Failed("it should have gone on without, and said:\n" + "\n".join(said))

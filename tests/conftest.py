@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that `tests.…` is found however pytest is started
 
 from tests.hanging import Hanging
+from tests.speeds import Speeds
 
 # Every client of an SDK would read the system's certificates, 30 ms for each, and none here goes beyond this machine. A folder
 # without any is read at once.
@@ -43,8 +44,15 @@ settings.register_profile(
 settings.load_profile("ronda")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("ronda")
+    group.addoption("--speed", choices=("all", "quick", "slow"), default="all", help="which tests: see tests/speeds.py")
+    group.addoption("--note-times", metavar="FILE", help="write how long each test function took")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Hanging())
+    config.pluginmanager.register(Speeds(config.getoption("--speed"), config.getoption("--note-times")))
 
 
 def pytest_collection_finish() -> None:
