@@ -1,7 +1,7 @@
 """A JSON Schema → how much work checking values against it can be, before it is compiled.
 
 A few hundred bytes of `allOf` over `$ref` that each use the next one twice are 2ⁿ checks of one value, and the compiler
-itself takes its time over some of them. Schemas come from whoever sends a request, so the sum is done first: each
+itself takes its time over some of them. Schemas come from clients, so the sum is done first: each
 subschema costs itself, everything applied to the same value, and the dearest thing applied to one of its children.
 
 Only an upper bound, in units of the simplest check (some 16 ns), and only the shape is read: whether the schema is a

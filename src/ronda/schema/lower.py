@@ -2,7 +2,7 @@
 
 Only ever looser: whatever fits the tool's own schema fits the lowered one, and the tool's own is still what arguments are
 checked against. The same schema gives the same bytes, in the order it was written, because prompt caches depend on them.
-A schema nobody could make sense of becomes any object; nothing raises.
+A schema without a readable meaning becomes any object; nothing raises.
 
 What each provider takes is in `lower_rules`; how a schema gets there in `lower_walk` and `lower_root`.
 """

@@ -83,7 +83,7 @@ def draft_of(schema: Schema) -> int:
 
 # ---- shapes -----------------------------------------------------------------------------------------------------------
 
-# A keyword whose value has another shape means nothing. The validator says so to whoever declares the tool; here nothing
+# A keyword whose value has another shape means nothing. The validator says so to the client that declares the tool; here nothing
 # may break over it.
 
 

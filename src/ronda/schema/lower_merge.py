@@ -1,7 +1,7 @@
 """Schemas that hold together, or of which one holds → a single schema without `allOf`, `anyOf`, `oneOf`.
 
 Never tighter than what went in: where two schemas cannot be said in one, the second gives way. `lost` is called each time
-something got lost, so that whoever asked knows not to do this inside a `not`.
+something got lost, so that the caller knows not to do this inside a `not`.
 
 Both schemas are 2020-12. What is in them may be shared with the result, and is not changed.
 """
@@ -46,7 +46,7 @@ def both(first: Any, second: Any, lost: Lost) -> Any:
     merged = dict(first)
     for keyword in ("unevaluatedProperties", "unevaluatedItems"):
         if keyword in first or keyword in second:
-            # Each looks at what its own side knows. Pooled they would see less, or more: nobody can tell in general.
+            # Each looks at what its own side knows. Pooled they would see less, or more: in general it cannot be told.
             merged.pop(keyword, None)
             lost()
     taken = _take_units(merged, second, lost)

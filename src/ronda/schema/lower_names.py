@@ -1,7 +1,7 @@
 """Names that a provider may refuse → names it takes, no two the same, and the way back.
 
 What a thing is called depends on what other things there are, not on their order, and a name that is fine stays: a model
-works better with words somebody chose.
+works better with words that a person chose.
 """
 
 from __future__ import annotations

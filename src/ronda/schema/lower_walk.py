@@ -5,7 +5,7 @@ where the model may read it), and where looser would mean tighter, inside `not`,
 or turned into `anyOf`. References are written out where the provider takes none; one that leads back to itself is cut
 to its bare type.
 
-Work is bounded: schemas are whoever's, and references double with every level.
+Work is bounded: schemas come from clients, and references double with every level.
 """
 
 from __future__ import annotations

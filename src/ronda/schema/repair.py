@@ -7,7 +7,7 @@ again. What fits is never touched, neither the whole nor any part of it.
 Nothing is made up. A missing property is filled in only with what the schema itself says: its default, or the one value
 it can have. A property is taken out only where the schema forbids it and everything else fits; that is the last resort.
 
-Work is bounded, for the schema and the arguments are both somebody else's. What comes out has passed the validator.
+Work is bounded, for the schema and the arguments both come from outside. What comes out has passed the validator.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class _Repair:
     def _named(
         self, value: dict[str, Any], properties: Schema, required: list[str], closed: bool, at: str
     ) -> dict[str, Any]:
-        """Names as the schema spells them, where only the spelling differs and nobody else is called so."""
+        """Names as the schema spells them, where only the spelling differs and no other name is the same."""
         unknown = [name for name in value if name not in properties]
         missing = [name for name in properties if name not in value]
         spellings: dict[str, str] = {}

@@ -153,7 +153,7 @@ def _resolve(shown: Mapping[str, inspect.Parameter], home: Any, name: str) -> di
 
     def probe() -> (
         None
-    ): ...  # one annotation at a time, so that a bad one can be named, and a bad return type is nobody's
+    ): ...  # one annotation at a time, so that a bad one can be named, and a bad return type stops no argument
 
     names = getattr(home, "__globals__", {})
     resolved: dict[str, Any] = {}
@@ -177,7 +177,7 @@ def _refuses_none(hint: Any) -> bool:
         msgspec.convert(None, hint)
     except msgspec.ValidationError:
         return True
-    except TypeError:  # not a type msgspec knows: leave it to whoever does
+    except TypeError:  # not a type msgspec knows: leave it to the library that does
         return False
     return False
 

@@ -2,7 +2,7 @@
 
 Schemas come with requests, so they are taken as hostile: their work is bounded before they are compiled (`bounds`),
 patterns run on a linear engine, and a reference to anywhere outside the schema is an error, never a download or a file.
-Knows nothing about tools or models; whoever asks decides what a problem means.
+Knows nothing about tools or models; the caller decides what a problem means.
 
 The checks are `jsonschema_rs`, imported at first use: 30 ms and 8 MB that a plain chat never needs.
 """
@@ -37,7 +37,7 @@ __all__ = ["Problem", "SchemaError", "Validator", "check_schema", "validator_for
 Schema = dict[str, Any] | bool | bytes
 
 MAX_CHECKS: Final = 100_000_000  # work of the schema × bytes of the value: about a second at the very worst
-MAX_NESTING: Final = 1_000  # of the value: a hundred thousand levels overflow the stack in Rust, which nobody can catch
+MAX_NESTING: Final = 1_000  # of the value: a hundred thousand levels overflow the stack in Rust, which cannot be caught
 MAX_DETAILS: Final = 100_000  # errors come all at once, some 20 µs each, and that of a union brings all below it
 MAX_MESSAGE: Final = 240
 MAX_PATTERN_SIZE: Final = 10_000_000  # of one compiled pattern: room for `^.{1,4096}$`

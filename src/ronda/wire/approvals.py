@@ -46,7 +46,7 @@ _SOURCES: Final = {"mcp": ("mcp", "custom"), "dispatch": ("external", "external"
 
 
 def write_tool(name: str, spec: ToolSpec | None) -> dict[str, str]:
-    """What a tool is, to somebody who decides about a call of it."""
+    """What a tool is, to the person who decides about a call of it."""
     known = None
     if spec is not None and spec.kind in ("builtin", "function"):
         known = _BY_TYPE.get(spec.tool_type) or _BY_NAME.get(name)

@@ -6,7 +6,7 @@ that span, in characters, the end not included. An `[n]` in code is an index, no
 `cite` finds them in an answer; `CitedPieces` finds the same ones in an answer that is still being written.
 
 Where a source's number comes from is known to the tool that showed it: it stands in the details of the call, which the log
-keeps, so that whoever writes an answer anew finds the same citations.
+keeps, so that a writer of the same answer finds the same citations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Messages that somebody wrote or saved → turns. Taken are turns, our turns as JSON, and messages in OpenAI's form, mixed.
+"""Messages that a program wrote or saved → turns. Taken are turns, our turns as JSON, and messages in OpenAI's form, mixed.
 
 {"role": "user", "content": "…"}        what the Chat Completions API takes, tool calls and results included
 {"type": "user", "parts": […]}          what `msgspec.json.encode(result.messages)` gives

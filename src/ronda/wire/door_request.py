@@ -94,7 +94,7 @@ class DoorRequest(Struct, frozen=True, kw_only=True):
     keep: Literal["stored", "memory"] = "stored"
     lingers: float = 0.0  # seconds that its runs go on when the client is gone; math.inf: until they are over
     permission: Approval = "auto"  # of every call of a tool that runs here: what the server says, or stricter
-    background: bool = False  # it is queued, and nobody waits for it
+    background: bool = False  # it is queued, and no client waits for it
     inputs: dict[str, Any] = {}  # for an agent that has some
     ids: dict[str, str] = {}  # what the caller calls some of the calls → what the model called them
     needs: tuple[Need, ...] = ()  # what the server must have for it

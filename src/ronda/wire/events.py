@@ -1,4 +1,4 @@
-"""A run's events as JSON, for whoever follows it over HTTP: a wire of its own, with a version.
+"""A run's events as JSON, for clients that follow it over HTTP: a wire of its own, with a version.
 
     events → JSON     one object per event, told apart by its `type`: facts, and previews
 

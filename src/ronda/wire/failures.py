@@ -63,7 +63,7 @@ def is_superseded(run: Run) -> bool:
 
 
 def why_unended(run: Run, error: BaseException | None) -> Failure | None:
-    """What is told to whoever follows a run that comes to a stop without an end."""
+    """What is told to the followers of a run that comes to a stop without an end."""
     if error is not None:
         return BROKE_DOWN
     return failure_of_run(run) if run.is_waiting else None

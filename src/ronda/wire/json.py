@@ -35,7 +35,7 @@ def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 def decode_or(default: T, kind: Any, data: bytes | str | Raw) -> T:
-    """What somebody else wrote, as `kind`; or what is to stand for it where it cannot be read so."""
+    """Foreign JSON, as `kind`; or what is to stand for it where it cannot be read so."""
     try:
         return decoder(kind).decode(data)  # type: ignore[no-any-return]  # `kind` says which type it is
     except UNREADABLE:
@@ -76,7 +76,7 @@ def check_utf8(json: bytes) -> None:
 
 class _Texts:
     """The longest text that is encoded in one piece; None: any. Of all threads, since a look at it costs every turn: who
-    writes beside somebody's huge texts looks for some, too, and gets the same bytes."""
+    writes beside huge texts looks for some, too, and gets the same bytes."""
 
     __slots__ = ("longest",)
 
@@ -120,7 +120,7 @@ def _with_pieces(value: Any, longest: int) -> Any:
 
 
 def in_one_line(json: bytes) -> bytes:
-    """JSON that somebody else wrote, fit to stand in an event's data. A string has its line breaks escaped; the rest are
+    """Foreign JSON, fit to stand in an event's data. A string has its line breaks escaped; the rest are
     only there to look at."""
     return json.replace(b"\n", b" ").replace(b"\r", b" ") if b"\n" in json or b"\r" in json else json
 

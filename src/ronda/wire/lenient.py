@@ -1,8 +1,8 @@
 """JSON that is not quite of its API's shape → what it plainly means.
 
-Many servers speak somebody else's API, and some get its types wrong: a number for an id, `"0"` for an index, one call where a
+Many servers speak another vendor's API, and some get its types wrong: a number for an id, `"0"` for an index, one call where a
 list of them belongs, `""` or `NaN` where there is no usage. They are read like this only after the strict reading has failed, so
-that nobody else pays for it. Two things are never guessed: what was said, and what is called with which arguments. Where one
+that only such answers pay for it. Two things are never guessed: what was said, and what is called with which arguments. Where one
 of these cannot be read the answer is as unreadable as before; anything else that cannot be read is left out.
 """
 

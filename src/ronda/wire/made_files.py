@@ -45,7 +45,7 @@ def _decode_body(body: str) -> str | None:
 
 
 def placeholder_id(run: str, index: int) -> str:
-    """Of a file that a run was to make, and did not. It is kept nowhere: whoever asks for it is told by the id alone."""
+    """Of a file that a run was to make, and did not. It is kept nowhere: a client that asks for it is told by the id alone."""
     return f"file_{run[-12:]}_missing_{index}"
 
 

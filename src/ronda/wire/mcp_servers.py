@@ -63,7 +63,7 @@ class NamedServer(Struct, frozen=True, kw_only=True):
         return self.always_asks.names != () or self.never_asks != EVERY
 
     def asks(self, tool: str, *, is_read_only: bool) -> bool:
-        """Whether somebody must approve a call. What is in neither list does."""
+        """Whether a person must approve a call. What is in neither list does."""
         if self.always_asks.fits(tool, is_read_only=is_read_only):
             return True
         return not self.never_asks.fits(tool, is_read_only=is_read_only)

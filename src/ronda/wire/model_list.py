@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ronda.wire.files import FileShape
 
-_CREATED: Final = "1970-01-01T00:00:00Z"  # nobody knows when a model was made
+_CREATED: Final = "1970-01-01T00:00:00Z"  # providers do not say when a model was made
 _CAPABILITIES: Final = {"completion_chat": True, "function_calling": True}  # as far as a server knows of its model
 
 

@@ -107,7 +107,7 @@ class FormReader:
                 self._at = "data"
                 return True
             case "end":
-                buffer.clear()  # what follows is for nobody
+                buffer.clear()  # what follows is not read
                 return False
 
     def _read_data(self, events: list[FormEvent]) -> bool:

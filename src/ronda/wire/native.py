@@ -2,7 +2,7 @@
 
     DIALECT:HOST#ACCOUNT    a server's own: what it sealed (thoughts) and numbered opens only there, and only for that account
     DIALECT@caller          the caller's words, in a request of this dialect
-    DIALECT                 somebody's, who is not known: nothing sealed is sent from it
+    DIALECT                 of an unknown host: nothing sealed is sent from it
 
 An account is told by a fingerprint of its key, which a journal may hold.
 """
@@ -42,7 +42,7 @@ def callers(api: str) -> str:
 
 
 def speaks(native: Native | None, api: str) -> TypeGuard[Native]:
-    """Whether it is JSON of this dialect, whoever said it."""
+    """Whether it is JSON of this dialect, of any host."""
     return native is not None and native.api.startswith(api) and native.api[len(api) : len(api) + 1] in ("", ":", "@")
 
 

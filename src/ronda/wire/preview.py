@@ -2,7 +2,7 @@
 
 A tool names them by JSON pointer (`preview=["/content"]`). Each piece of the arguments is read once (`wire.partial`), so the cost
 is that of the text. When the turn is whole, what was shown is compared with what runs: where the arguments were repaired, or
-somebody put others in their place, a last `set` says so.
+a person replaced them, a last `set` says so.
 """
 
 from __future__ import annotations

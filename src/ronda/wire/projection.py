@@ -1,7 +1,7 @@
 """What was changed of a conversation to make it fit a wire: told by the code that changed it, where it did so.
 
 A wire's writer works on a copy and tells a `Changes` of every id it had to make up, every thought it left out, every picture
-it could only mention. Whoever asks can then say what would become of a conversation; nothing here decides anything.
+it could only mention. The caller can then say what would become of a conversation; nothing here decides anything.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ class Changes:
         return warnings_of(self.found)
 
 
-class _Nobody(Changes):
+class _Unreported(Changes):
     def tell(self, kind: Kind, what: str, why: str) -> None:
         return
 
 
-NOBODY: Final = _Nobody()  # to tell when nobody wants to know
+UNREPORTED: Final = _Unreported()  # for writers whose caller does not ask
 
 
 def unheard(options: Options, api: str) -> list[str]:
@@ -89,7 +89,7 @@ def unheard(options: Options, api: str) -> list[str]:
 
 
 def passed_on(extra: Mapping[str, Raw], own: frozenset[str], changes: Changes) -> Mapping[str, Raw]:
-    """The fields nobody here knows, without those that the request has itself: its key would be there twice, or say
+    """The fields that Ronda does not know, without those that the request has itself: its key would be there twice, or say
     something else than the loop does."""
     if own.isdisjoint(extra):
         return extra
@@ -108,7 +108,7 @@ def said_elsewhere(
     changes: Changes,
 ) -> Mapping[str, Raw]:
     """The fields of a request that came by Chat Completions, whose clients send what any server may know: without those that an
-    API does not have. `usual`: values that change nothing, so that nobody has to hear of them."""
+    API does not have. `usual`: values that change nothing, so that they need not be reported."""
     if options.native_api != CHAT or known >= extra.keys():
         return extra
     for name, value in extra.items():

@@ -7,7 +7,7 @@ from ronda.wire.approvals import Approval
 
 
 class Questions:
-    """`open` are those that nobody has decided about, by their ids. `ids` are the questions of calls, by the ids of the calls."""
+    """`open` are those that are not decided, by their ids. `ids` are the questions of calls, by the ids of the calls."""
 
     __slots__ = ("_of_children", "announced", "ids", "open")
 
@@ -51,5 +51,5 @@ class Questions:
         return closed
 
     def end_call(self, call_id: str) -> None:
-        """What the call wanted to know, nobody wants to know any more."""
+        """The call has ended: its question needs no answer any more."""
         self.open = {id: one for id, one in self.open.items() if one.question.call_id != call_id}

@@ -9,7 +9,7 @@
 A dialect is then a `match` over `Update` (`updates`). Pieces of text are the previews themselves, so a writer looks at a
 `TextDelta` itself (`holds_text`, and counts it in `text`), and asks here for everything else.
 
-The run is read when it has ended, and at no other moment: a log written again is the same, whoever asks and when.
+The run is read when it has ended, and at no other moment: a log written again is the same for every reader, at any time.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Showing:
             self._previews = Previews(run.tools)  # where no guardrail may still refuse what the model says
 
     def approvals(self) -> Mapping[str, Approval]:
-        """That nobody has decided about yet, by their ids."""
+        """Those that are not decided yet, by their ids."""
         return {} if self._questions is None else self._questions.open
 
     @property
@@ -212,7 +212,7 @@ class Showing:
         return () if patches is None else (patches,)
 
     def _rewritten(self, call_id: str | None, arguments: str | None) -> CallsGrew | None:
-        """Somebody put other arguments in the place of the model's: whoever watches sees what runs."""
+        """A person replaced the model's arguments: the followers see what runs."""
         if self._previews is None or call_id is None or arguments is None:
             return None
         place, call = self._previews.place_of(call_id), self.tools.calls.get(call_id)

@@ -90,7 +90,7 @@ def write_version_deleted(version: SkillVersion, shape: SkillShape) -> bytes:
 
 def write_skills(skills: Sequence[StoredSkill], query: Query, shape: SkillShape) -> bytes:
     if shape != "openai" and last_value(query, "source", "custom") != "custom":
-        skills = []  # whoever else makes some, none of theirs are here
+        skills = []  # skills of other sources are not kept here
     page, has_more = _page(skills, query, shape)
     return encode(_list([skill_object(skill, shape) for skill in page], has_more, shape))
 

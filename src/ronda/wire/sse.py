@@ -4,7 +4,7 @@ Reads may be cut anywhere, also inside a CR LF pair, the byte order mark or a UT
 A frame comes out with the read that holds its blank line, never one read later.
 
 What a frame means is not known here: not that data is JSON, not `[DONE]`, and nothing of reconnecting, so `retry` is
-ignored and an `id` belongs to the frame that carries it (the standard's "last event ID" is for whoever reconnects).
+ignored and an `id` belongs to the frame that carries it (the standard's "last event ID" is for a client that reconnects).
 
 The standard: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 """
@@ -70,7 +70,7 @@ class SseReader:
         """The last frame if its blank line never came.
 
         The standard drops it. We do not, because many servers end without that line and the last frame is the one with
-        the usage or the error in it. It may have been cut short: only whoever reads the data can tell.
+        the usage or the error in it. It may have been cut short: only the reader of the data can tell.
         """
         text = bytes(self._rest)
         self._rest.clear()

@@ -65,7 +65,7 @@ class JsonStream(ABC):
         return out
 
     def whole(self, body: bytes) -> Self:
-        """A stream that came in one piece, for somebody who watches nothing."""
+        """A stream that came in one piece, for a caller that watches nothing."""
         self.feed(body)
         self.close()
         return self

@@ -1,4 +1,4 @@
-"""A whole turn, and how much of it previews have shown → the pieces that nobody has seen yet."""
+"""A whole turn, and how much of it previews have shown → the pieces that were not shown yet."""
 
 from __future__ import annotations
 

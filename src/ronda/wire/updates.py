@@ -93,7 +93,7 @@ class QuestionAsked(Struct, frozen=True, gc=False):
 
 
 class QuestionClosed(Struct, frozen=True, gc=False):
-    """Somebody decided, or nobody did in time. `ended` are the calls that do not run because of it."""
+    """A person decided, or the time to decide is over. `ended` are the calls that do not run because of it."""
 
     approval: Approval
     answer: Answered
@@ -102,7 +102,7 @@ class QuestionClosed(Struct, frozen=True, gc=False):
 
 
 class Paused(Struct, frozen=True, gc=False):
-    """The answer ends here for now: its run waits for people, and nobody waits for them any longer."""
+    """The answer ends here for now: its run waits for people, and the client does not wait any longer."""
 
     approvals: Sequence[Approval]
     failure: Failure  # what is said where there are no words for it

@@ -65,7 +65,7 @@ HEARD: Final[dict[str, str]] = {
 SPOKEN: Final[dict[str, str]] = {
     "text": "read",
     "thinking": "read; signed, passed on to Anthropic as it came",
-    "redacted_thinking": "passed on to Anthropic; elsewhere ignored: nobody else can read it",
+    "redacted_thinking": "passed on to Anthropic; elsewhere ignored: no other provider can read it",
     "tool_use": "read",
     "server_tool_use": f"{_ANTHROPIC_S}; one that was made here is read as a call",
     "mcp_tool_use": f"{_ANTHROPIC_S}; one that was made here is read as a call",
@@ -78,7 +78,7 @@ _ROLES: Final = ("user", "assistant", "system")
 
 
 class Conversation(Struct, frozen=True):
-    """`unknown` names blocks of kinds nobody has heard of here: an upstream of this dialect may have."""
+    """`unknown` names blocks of kinds that Ronda does not know: an upstream of this dialect may have."""
 
     turns: tuple[Turn, ...]
     unknown: tuple[str, ...] = ()

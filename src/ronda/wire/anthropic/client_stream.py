@@ -236,7 +236,7 @@ class Reader(JsonStream):
             out.append(_native({"type": Raw(b'"citations_delta"'), "citation": growing.citations[-1]}))
 
     def _end(self, index: int, out: list[Preview]) -> None:
-        """Arguments nobody has seen yet: none were written, or they must be read whole to be understood."""
+        """Arguments that were not shown yet: none were written, or they must be read whole to be understood."""
         growing = self._blocks.get(index)
         if growing is not None and growing.kind not in ("text", "tool_use"):
             if growing.kind != "thinking":  # of no kind that has previews of its own: shown when it is whole

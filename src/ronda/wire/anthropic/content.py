@@ -262,7 +262,7 @@ class Content:
     # ---- whole -------------------------------------------------------------------------------------------------------
 
     def show(self, parts: Sequence[Part]) -> None:
-        """What of a finished turn no preview has shown: all of it, when nobody sent any."""
+        """What of a finished turn no preview has shown: all of it, if there were no previews."""
         shown = self.blocks[self._since :]
         if len(shown) > len(parts) or not all(block.begins(part) for block, part in zip(shown, parts, strict=False)):
             self._show_rests(shown, parts)

@@ -11,14 +11,14 @@ from msgspec import Struct
 from ronda.core.parts import Audio, File, Image, Text, UserPart, Video
 from ronda.wire.fitting import is_elsewhere
 from ronda.wire.input_files import file_note, is_listed
-from ronda.wire.projection import NOBODY, Changes
+from ronda.wire.projection import UNREPORTED, Changes
 
 _IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _TEXTS: Final = frozenset({"application/json", "application/xml"})
 _IMAGE_NAMES: Final = (".jpg", ".jpeg", ".png", ".gif", ".webp")
 
 
-def write_part(part: UserPart, changes: Changes = NOBODY) -> dict[str, Any] | None:
+def write_part(part: UserPart, changes: Changes = UNREPORTED) -> dict[str, Any] | None:
     """One block; none for text that says nothing, which the API refuses."""
     match part:
         case Text(text=text):
@@ -40,7 +40,7 @@ def text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def note(what: str, changes: Changes = NOBODY) -> dict[str, Any]:
+def note(what: str, changes: Changes = UNREPORTED) -> dict[str, Any]:
     changes.tell("media_noted", f"{what} is only mentioned to the model", "this API has no way to show it")
     return text_block(f"[{what} was attached here, which you cannot be shown]")
 

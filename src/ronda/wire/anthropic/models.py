@@ -1,6 +1,6 @@
-"""A model's name → what that model takes. Facts of autumn 2026 with their source; a name nobody has heard of is a new model.
+"""A model's name → what that model takes. Facts of autumn 2026 with their source; an unknown name is a new model.
 
-A name without "claude" in it belongs to somebody else's server that speaks this dialect: it gets what all of them understand.
+A name without "claude" in it belongs to another vendor's server that speaks this dialect: it gets what all of them understand.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Model(Struct, frozen=True):
     # Arguments as they are written, not parameter by parameter:
     # https://platform.claude.com/docs/en/agents-and-tools/tool-use/fine-grained-tool-streaming
     eager_input: bool = False
-    max_tokens: int = 4096  # asked for when nobody said: what every model of its time allows
+    max_tokens: int = 4096  # asked for where the request does not say: what every model of its time allows
 
 
 @lru_cache(maxsize=64)

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ronda.core.plan import ToolSpec
 from ronda.wire.fitting import fitting_id
 from ronda.wire.json import decode_or, encode
-from ronda.wire.projection import NOBODY, Changes
+from ronda.wire.projection import UNREPORTED, Changes
 
 if TYPE_CHECKING:
     from ronda.schema.lower import LoweredSchema
@@ -75,7 +75,7 @@ class Ids:
 
     __slots__ = ("_changes", "_open", "_seen")
 
-    def __init__(self, changes: Changes = NOBODY) -> None:
+    def __init__(self, changes: Changes = UNREPORTED) -> None:
         self._changes = changes
         self._seen: set[str] = set()
         self._open: dict[str, list[str]] = {}  # its own id → ours

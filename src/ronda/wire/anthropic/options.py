@@ -37,7 +37,9 @@ IGNORED: Final = {
     "logprobs": "this API gives no probabilities",
     "top_logprobs": "this API gives no probabilities",
 }
-_WANTED: Final = frozenset({"prediction", "logprobs", "top_logprobs"})  # by whoever sent them: said as a warning
+_WANTED: Final = frozenset(
+    {"prediction", "logprobs", "top_logprobs"}
+)  # by the client that sent them: a warning names them
 _OFF: Final = (NULL, Raw(b"false"))
 # Their values that mean "as usual". Any other value is refused by the API, by name.
 _AS_USUAL: Final = {

@@ -55,7 +55,7 @@ def _waiting_in(messages: Raw) -> list[str]:
     try:
         last = _decode_messages(messages)[-1:]
         message = _decode_message(last[0]) if last else _Message()
-    except UNREADABLE:  # which whoever reads the messages says better
+    except UNREADABLE:  # the reader of the messages says it better
         return []
     if message.role != "assistant" or not isinstance(message.content, list):
         return []

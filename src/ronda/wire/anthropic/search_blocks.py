@@ -61,6 +61,6 @@ def without_citations(members: dict[str, Raw]) -> dict[str, Raw]:
         return members
     try:
         is_ours = any(one.is_ours for one in _decode_cited(members["citations"]) or ())
-    except UNREADABLE:  # which whoever reads the block says better
+    except UNREADABLE:  # the reader of the block says it better
         return members
     return {name: value for name, value in members.items() if name != "citations"} if is_ours else members

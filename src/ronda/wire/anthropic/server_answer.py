@@ -285,7 +285,7 @@ class MessageAnswer:
         return part.kind != "text" or not self._showing.holds_text
 
     def _tell(self, name: bytes, data: dict[str, Any]) -> None:
-        """An event of our own. The official SDKs hand one that they do not know to whoever reads raw events, and their
+        """An event of our own. The official SDKs hand one that they do not know to readers of raw events, and their
         accumulators pass it over: it needs no other form here."""
         if self._options.shows_tools:
             self._content.out.append(b'event: %b\ndata: {"type":"%b",%b\n\n' % (name, name, encode(data)[1:]))

@@ -27,7 +27,7 @@ class _DeclaredTool(Struct, frozen=True):
 
 
 def is_ours(tool: ToolSpec) -> bool:
-    """A caller's own declaration. Where nobody says which dialect it is of, its members do."""
+    """A caller's own declaration. Where the request does not name its dialect, its members do."""
     if tool.native == NULL or tool.native_api not in ("", API):
         return False
     decoded: _DeclaredTool | None = decode_or(None, _DeclaredTool, tool.native)

@@ -30,7 +30,7 @@ from ronda.wire.anthropic.names import Ids, Names
 from ronda.wire.fitting import wordless_note
 from ronda.wire.json import UNREADABLE, decode_members, decode_or, decode_text, encode, encode_message
 from ronda.wire.native import callers, speaks
-from ronda.wire.projection import NOBODY, Changes
+from ronda.wire.projection import UNREPORTED, Changes
 
 # How the API wants to hear of arguments that were no JSON (fine-grained-tool-streaming).
 INVALID_JSON: Final = "INVALID_JSON"
@@ -51,7 +51,7 @@ class _TypedBlock(Struct, frozen=True):
 
 
 def is_ours(native: Native | None) -> TypeGuard[Native]:
-    """Whether it is content of this API, whoever said it."""
+    """Whether it is content of this API, of any host."""
     return speaks(native, API)
 
 
@@ -105,7 +105,7 @@ def system_blocks(texts: Iterable[str | bytes]) -> Raw:
     return Raw(b"[%b]" % b",".join(blocks))
 
 
-def write_user(turn: UserTurn, version: str, changes: Changes = NOBODY) -> bytes:
+def write_user(turn: UserTurn, version: str, changes: Changes = UNREPORTED) -> bytes:
     if is_ours(turn.native):
         payload = turn.native.payload
         if version == VERSION and b'"citations"' in bytes(payload):
@@ -120,7 +120,7 @@ def write_assistant(
     names: Names,
     ids: Ids,
     version: str,
-    changes: Changes = NOBODY,
+    changes: Changes = UNREPORTED,
     advised: bool = False,
 ) -> bytes:
     """`native`: what goes back as it came. `advised`: the request declares the advisor, whose words may stand in the history
@@ -163,7 +163,7 @@ def write_call(call: ToolCall, names: Names, ids: Ids) -> dict[str, Any]:
     return {"type": "tool_use", "id": ids.call(call.id), "name": names.wire(call.name), "input": _input(call.arguments)}
 
 
-def write_results(turn: ToolTurn, ids: Ids, changes: Changes = NOBODY) -> bytes:
+def write_results(turn: ToolTurn, ids: Ids, changes: Changes = UNREPORTED) -> bytes:
     """All results of a turn, and behind them what a failed one had to show: an error holds text alone."""
     blocks: list[bytes] = []
     attached: list[bytes] = []
@@ -179,7 +179,7 @@ def write_results(turn: ToolTurn, ids: Ids, changes: Changes = NOBODY) -> bytes:
     return b",".join([*blocks, _ATTACHED, *attached] if attached else blocks)
 
 
-def write_result(result: ToolResult, id: str, changes: Changes = NOBODY) -> dict[str, Any]:
+def write_result(result: ToolResult, id: str, changes: Changes = UNREPORTED) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": id, "content": result.content}
     if result.failed:
         # "content cannot be empty if `is_error` is true"

@@ -1,7 +1,7 @@
 """Single blocks of what a user says, and of what tools answered → parts. Every model must be able to hear them.
 
 Pictures and files are parts of their own; text documents and search results are words, with their titles. What our own
-writer would say in other words is told by `is_plain`: whoever keeps the turn keeps the JSON of those.
+writer would say in other words is told by `is_plain`: the turn keeps the JSON of those.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ What a good page is:
 _CREATE: Final = {
     "image": "Build a page that looks exactly like the pictures. If there are several, they show one page, or pages of one app.",
     "video": (
-        "The film shows somebody using a web app. Build that app: all the screens and states that the film shows, with the "
+        "The film shows a person using a web app. Build that app: all the screens and states that the film shows, with the "
         "behaviour that can be seen in it, and the same texts, data and order."
     ),
     "text": "Build a page from this description. Choose a clear and modern look where the description leaves it open.",
@@ -102,7 +102,7 @@ def _history_turns(parameters: Parameters, policy: str, assets: Mapping[str, str
     file, last = parameters.file, turns[-1]
     code = next((message.text for message in reversed(parameters.history) if message.role == "assistant"), "")
     if file is not None and isinstance(last, UserTurn) and file.content.strip() != code.strip():
-        # Somebody changed it by hand since, or what was said before was no page.
+        # The user changed it by hand since, or what was said before was no page.
         turns[-1] = UserTurn((*last.parts, Text(_current(file))))
     return turns
 

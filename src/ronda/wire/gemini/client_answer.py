@@ -107,10 +107,10 @@ class Naming(Struct, frozen=True):
     round: int = 0
 
 
-NOBODY: Final = Naming()
+NO_NAMING: Final = Naming()
 
 
-def read_plain(body: bytes, naming: Naming = NOBODY) -> ModelFinished:
+def read_plain(body: bytes, naming: Naming = NO_NAMING) -> ModelFinished:
     """A whole answer; or all of a stream that came as one JSON array."""
     return read_candidates(body, naming, 1)[0]
 
@@ -139,7 +139,7 @@ class Reader(ChoicesStream):
 
     __slots__ = ("_folds",)
 
-    def __init__(self, naming: Naming = NOBODY, choices: int = 1) -> None:
+    def __init__(self, naming: Naming = NO_NAMING, choices: int = 1) -> None:
         super().__init__(choices, Frames())
         self._folds = [_Fold(naming, number) for number in range(choices)]
 
@@ -315,7 +315,7 @@ class _Fold:
             raise UpstreamBroken(
                 f"the model stopped with {finish}: {self._message or 'no reason given'}", retryable=True
             )
-        # A call of a function nobody declared (UNEXPECTED_TOOL_CALL) is there all the same: the loop tells the model so.
+        # A call of an undeclared function (UNEXPECTED_TOOL_CALL) is there all the same: the loop tells the model so.
         return _STOPS.get(finish, "stop")
 
     def _native(self) -> Native | None:

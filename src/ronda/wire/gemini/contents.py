@@ -1,7 +1,7 @@
 """Turns → `contents`, one after the other, and the `systemInstruction`.
 
 What the same model said goes back part by part as it came, since a thought signature counts on its very part. What
-somebody else said is told in Gemini's words: reasoning is left out, and the first call of a step says that there is no
+another provider said is written in Gemini's form: reasoning is left out, and the first call of a step says that there is no
 signature to look for. Gemini is strict about order: the user begins, a call follows a user's content or a result, and all
 results of a turn stand in one content, right behind the calls and as many.
 """
@@ -34,7 +34,7 @@ from ronda.wire.gemini.models import model_of
 from ronda.wire.gemini.signatures import from_chat
 from ronda.wire.gemini.tools import Tools
 from ronda.wire.json import UNREADABLE, encode_message
-from ronda.wire.projection import NOBODY, Changes
+from ronda.wire.projection import UNREPORTED, Changes
 
 # "skip_thought_signature_validator" in base64, as JSON has bytes: https://ai.google.dev/gemini-api/docs/thought-signatures
 NO_SIGNATURE: Final = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
@@ -76,7 +76,7 @@ class Contents:
 
     __slots__ = ("_api", "_changes", "_model", "_name", "_role", "_tools", "_wire_calls", "buffer", "system")
 
-    def __init__(self, model: str, tools: Tools, changes: Changes = NOBODY) -> None:
+    def __init__(self, model: str, tools: Tools, changes: Changes = UNREPORTED) -> None:
         self._changes = changes
         self._name = model
         self._api = native_api(model)
@@ -185,7 +185,7 @@ class Contents:
         for result in results:
             asked = next((one for one in self._wire_calls if one.ours == result.call_id), None)
             if asked is None:
-                continue  # nobody asked: histories are repaired before they come here
+                continue  # no call asked for it: histories are repaired before they come here
             self._wire_calls.remove(asked)
             fields: dict[str, Any] = {"name": asked.name, "response": _response(result)}
             if asked.id is not None:

@@ -79,7 +79,7 @@ class _ArrayReader:
                     if not self._depth:
                         found.append(bytes(self._rest) + data[start:at])
                         self._rest.clear()
-                    self._depth = max(0, self._depth)  # a brace too many is somebody else's to complain of
+                    self._depth = max(0, self._depth)  # a brace too many is reported by the JSON reader
         if self._depth:
             self._rest += data[start:]
             if len(self._rest) > LIMIT:

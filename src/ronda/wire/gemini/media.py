@@ -9,7 +9,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from ronda.core.parts import Attachment, Audio, File, Image, Video
 from ronda.wire.fitting import is_elsewhere
 from ronda.wire.input_files import file_note, is_listed
-from ronda.wire.projection import NOBODY, Changes
+from ronda.wire.projection import UNREPORTED, Changes
 
 # What a functionResponse may hold; anything else beside the result goes into a content of its own.
 IN_RESULTS: Final = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
@@ -37,7 +37,7 @@ _KINDS: Final = {
 }
 
 
-def write_media(item: Attachment, changes: Changes = NOBODY) -> dict[str, Any]:
+def write_media(item: Attachment, changes: Changes = UNREPORTED) -> dict[str, Any]:
     """One part; a note where there is nothing the API could look at."""
     match item:
         case Image(url=url):

@@ -48,7 +48,7 @@ def model_of(name: str) -> Model:
     name = name.rsplit("/", 1)[-1]
     version = _VERSION.match(name)
     if version is None:
-        # "latest" is the newest there is; a name nobody knows (a tuned model, Gemma) gets nothing it may not know.
+        # "latest" is the newest there is; an unknown name (a tuned model, Gemma) gets no option that it may not know.
         newest = _LATEST.match(name) is not None
         levels = _PRO_LEVELS if "-pro" in name else _LEVELS
         return Model(newest, newest, newest, levels if newest else None)

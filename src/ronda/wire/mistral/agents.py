@@ -61,7 +61,7 @@ def read_create(body: bytes) -> AgentBody:
 
 
 def check_agent(agent: AgentBody) -> AgentBody:
-    """It makes sense; what does not is refused now, and not when somebody talks to the agent."""
+    """It makes sense; what does not is refused now, and not when a client talks to the agent."""
     agent.declared()
     agent.options()
     return agent

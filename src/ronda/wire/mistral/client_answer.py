@@ -2,7 +2,7 @@
 
 Both are read by one fold: a whole message is a delta that says everything. `content` may be a text or a list of chunks; a
 list with more in it than text is kept, joined but in its order, for the model to get back. Where Mistral's own tools ran
-there are several `messages` in place of one: their calls are answered already, and are nobody's to run.
+there are several `messages` in place of one: their calls are answered already, and are not run here.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ class Naming(Struct, frozen=True):
     round: int = 0
 
 
-NOBODY: Final = Naming()
+NO_NAMING: Final = Naming()
 
 
-def read_plain(body: bytes, naming: Naming = NOBODY) -> ModelFinished:
+def read_plain(body: bytes, naming: Naming = NO_NAMING) -> ModelFinished:
     """A whole answer."""
     return read_choices(body, naming, 1)[0]
 
@@ -109,7 +109,7 @@ class Reader(ChoicesStream):
 
     __slots__ = ("_done", "_folds")
 
-    def __init__(self, naming: Naming = NOBODY, choices: int = 1) -> None:
+    def __init__(self, naming: Naming = NO_NAMING, choices: int = 1) -> None:
         super().__init__(choices)
         self._folds = [_Fold(naming, number) for number in range(choices)]
         self._done = False

@@ -265,7 +265,7 @@ class ConversationAnswer:
         if (handoff := handoff_of(self._run)) is not None:
             self._hand_over(handoff, end.at)
         if (goes_on(self._run) and not self._showing.is_continued) or not self._is_watched:
-            return  # of an answer that was continued nobody drives the next agent: another append goes on with it
+            return  # the next agent of a continued answer is not driven: the next append starts it
         if ended.failure is not None:
             self._out.append(_error(ended.failure, **({"created_at": when(end.at)} if end.at else {})))
         else:

@@ -147,7 +147,7 @@ def read_start(body: bytes) -> tuple[ConversationBody, Wish]:
 
 
 def _read_theirs(body: bytes, kind: type[T]) -> T:
-    """Mistral's body, or a word to whoever takes this for OpenAI's address."""
+    """Mistral's body, or a hint to a client that takes this for OpenAI's address."""
     try:
         return read_body(body, kind)
     except Invalid as error:

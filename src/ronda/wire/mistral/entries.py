@@ -1,4 +1,4 @@
-"""Entries of a conversation that somebody sends → turns. Those that the loop adds are written in `conversation_answer`.
+"""Entries of a conversation that a client sends → turns. Those that the loop adds are written in `conversation_answer`.
 
 Six types: what a person or an assistant said, a call of a function and its result, a tool that ran on the server, and the
 handing over to another agent.

@@ -114,7 +114,7 @@ def first_leg(run: Run) -> str:
 
 
 def next_leg(run: Run) -> str:
-    """The name of the run that goes on from this one, so that whoever reads one finds the other."""
+    """The name of the run that goes on from this one, so that a reader of one finds the other."""
     return f"{first_leg(run)}h{handed_before(run) + 1}"
 
 

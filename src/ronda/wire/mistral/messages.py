@@ -34,7 +34,7 @@ from ronda.wire.json import encode_message
 from ronda.wire.mistral import native_api
 from ronda.wire.mistral.call_ids import wire_ids
 from ronda.wire.mistral.tools import Tools
-from ronda.wire.projection import NOBODY, Changes
+from ronda.wire.projection import UNREPORTED, Changes
 
 BEGIN: Final = b'{"role":"user","content":"(The conversation begins here.)"}'
 _BRIDGE: Final = b'{"role":"assistant","content":"OK"}'
@@ -58,7 +58,7 @@ class Messages:
 
     __slots__ = ("_api", "_bridges", "_changes", "_tools", "_wire_calls", "buffer", "role")
 
-    def __init__(self, model: str, tools: Tools, changes: Changes = NOBODY, bridges: bool = False) -> None:
+    def __init__(self, model: str, tools: Tools, changes: Changes = UNREPORTED, bridges: bool = False) -> None:
         self._changes = changes
         self._bridges = bridges
         self._api = native_api(model)
@@ -140,7 +140,7 @@ class Messages:
         for result in turn.results:
             wire_call = next((one for one in self._wire_calls if one.ours == result.call_id), None)
             if wire_call is None:
-                continue  # nobody asked: histories are repaired before they come here
+                continue  # no call asked for it: histories are repaired before they come here
             self._wire_calls.remove(wire_call)
             fields = {"role": "tool", "tool_call_id": wire_call.id, "name": wire_call.name, "content": result.content}
             self._add("tool", encode_message(fields))
@@ -159,7 +159,7 @@ class Messages:
                 self._changes.tell("name_rewritten", f"the tool '{call.name}' is called '{wire_call.name}'", _NAMES)
 
     def _arguments(self, call: ToolCall) -> str:
-        """A JSON object in any case: whoever serves the model reads them before the model does."""
+        """A JSON object in any case: Mistral's server reads them before the model does."""
         fitting = as_object(call.arguments)
         if fitting != call.arguments:
             self._changes.tell("arguments_rewritten", f"the arguments of '{call.name}' become an object", _ARGUMENTS)

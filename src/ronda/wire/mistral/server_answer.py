@@ -273,7 +273,7 @@ class CompletionAnswer:
             for id, result in answers_to_handoffs(choice.run).items():
                 choice.showing.tools.record(result)
                 out += [self._progress(choice, id), self._progress(choice, id, result)]
-            if not choice.showing.is_continued:  # else nobody drives the next agent
+            if not choice.showing.is_continued:  # else the next agent is not driven
                 return
         for place, call in enumerate(ended.late):
             out.append(self._piece(choice, Piece(place, call.id, call.name, call.arguments, True)))

@@ -1,7 +1,7 @@
 """/v1/agents/completions as its server, the way in: request bytes → turns, tools, choice and options; or a 422.
 
 Closed, as Mistral's own API is: a field that is not known is refused by name. It does not know which agents or upstreams
-there are: what only some upstreams have a word for is put aside as `hints`, for whoever knows them.
+there are: what only some upstreams have a word for is put aside as `hints`, for the upstreams that know them.
 """
 
 from __future__ import annotations

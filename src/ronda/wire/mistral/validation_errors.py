@@ -74,7 +74,7 @@ def read_body(body: bytes, kind: type[T]) -> T:
 def read_value(raw: bytes | Raw, kind: Any, loc: Loc) -> Any:
     sent = bytes(raw)
     try:
-        check_utf8(sent)  # what is only passed on is read by nobody else here
+        check_utf8(sent)  # what is only passed on is read nowhere else here
         try:
             return decoder(kind).decode(sent)
         except msgspec.ValidationError as error:

@@ -71,7 +71,7 @@ class CallAssembler:
         self._by_index: dict[int, int] = {}
 
     def add(self, piece: CallPiece) -> CallDelta | None:
-        """What can be shown of it: nothing as long as nobody knows what is called."""
+        """What can be shown of it: nothing until the name of the tool is known."""
         function = piece.function or _NO_FUNCTION
         name = clean_name(function.name or "")
         at = self._find(piece, name)

@@ -38,7 +38,7 @@ from ronda.wire.lenient import read_leniently
 from ronda.wire.logprobs import join_logprobs
 from ronda.wire.openai_chat.calls import LONG_ID, CallAssembler, CallPiece
 from ronda.wire.openai_chat.client_plain import (
-    NOBODY,
+    NO_NAMING,
     Delta,
     Groq,
     Naming,
@@ -218,7 +218,7 @@ class Reader(ChoicesStream):
 
     __slots__ = ("_choices", "_done", "_is_text", "_misses", "_usage")
 
-    def __init__(self, choices: int = 1, naming: Naming = NOBODY) -> None:
+    def __init__(self, choices: int = 1, naming: Naming = NO_NAMING) -> None:
         super().__init__(choices)
         self._is_text = True  # so that the next chunk, too, will be nothing but text
         self._misses = 0

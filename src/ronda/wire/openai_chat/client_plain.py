@@ -134,10 +134,10 @@ class Naming(Struct, frozen=True):
         return found
 
 
-NOBODY: Final = Naming()
+NO_NAMING: Final = Naming()
 
 
-def read_plain(body: bytes, naming: Naming = NOBODY) -> ModelFinished:
+def read_plain(body: bytes, naming: Naming = NO_NAMING) -> ModelFinished:
     """A whole answer. One choice was asked for: where there are more, they are one message in pieces (GitHub Copilot's)."""
     choices = read_choices(body, naming)
     if len(choices) == 1:
@@ -149,7 +149,7 @@ def read_plain(body: bytes, naming: Naming = NOBODY) -> ModelFinished:
     return msgspec.structs.replace(first, turn=AssistantTurn((*first.turn.parts, *calls), "tool_calls"))
 
 
-def read_choices(body: bytes, naming: Naming = NOBODY) -> list[ModelFinished]:
+def read_choices(body: bytes, naming: Naming = NO_NAMING) -> list[ModelFinished]:
     """All choices of a whole answer; the usage, which is of all of them, is on the first."""
     try:
         answer = _decode_plain(mend_surrogates(body))

@@ -27,7 +27,7 @@ def wire_names(tools: tuple[ToolSpec, ...]) -> Mapping[str, str]:
 
 
 def own_names(tools: tuple[ToolSpec, ...]) -> Mapping[str, str]:
-    """The other way round: for whoever reads the answer."""
+    """The other way round: for the reader of the answer."""
     return {wire: own for own, wire in wire_names(tools).items()}
 
 

@@ -133,7 +133,7 @@ def learn(quirks: Quirks, payload: Raw) -> Quirks:
 def host_of(base_url: str | None) -> str | None:
     try:
         return None if base_url is None else (urlsplit(base_url).hostname or "")
-    except ValueError:  # no address at all, as whoever calls it will find
+    except ValueError:  # no address at all: the first call reports it
         return ""
 
 

@@ -39,7 +39,7 @@ from ronda.wire.json import UNREADABLE, decode_members, encode, encode_message
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.names import NO_NAMES, is_name, wire_name
 from ronda.wire.openai_chat.quirks import ANYONE, Quirks
-from ronda.wire.projection import NOBODY, Changes
+from ronda.wire.projection import UNREPORTED, Changes
 
 _Message: TypeAlias = dict[str, Any]
 
@@ -74,7 +74,7 @@ class Messages:
         names: Mapping[str, str] = NO_NAMES,
         quirks: Quirks = ANYONE,
         api: str = API,
-        changes: Changes = NOBODY,
+        changes: Changes = UNREPORTED,
     ) -> None:
         self._names = names
         self._quirks = quirks
@@ -318,5 +318,5 @@ def _is_at_web(url: str) -> bool:
 
 
 def write_turn(turn: Turn) -> bytes:
-    """One turn alone, for nobody in particular."""
+    """One turn alone, for no particular service."""
     return Messages().write(turn)

@@ -86,7 +86,7 @@ class Body(RequestBody[Items, bytes]):
         leading = request.turns[:lead]
         if instructions := "\n\n".join([turn.text for turn in leading if type(turn) is SystemTurn and turn.text]):
             rest["instructions"] = instructions
-        # What the service asks of itself nobody declares.
+        # What the service asks of itself is declared by no request.
         shown = [tool for tool in tools if not (tool.is_hosted and tool.native == NULL)]
         declared = [write_tool(tool, names) for tool in shown] + _list(extra, "tools")
         if declared:

@@ -27,7 +27,7 @@ from ronda.wire.openai_responses.resource import response_id, usage_fields
 from ronda.wire.openai_responses.server_request import ResponseRequest, request_of
 
 _TASK: Final = (
-    "Sum up this conversation for whoever goes on with it and has not seen it. Say what was asked for and why, what was found "
+    "Sum up this conversation for a reader who continues it and has not seen it. Say what was asked for and why, what was found "
     "out and decided, which tools were called and what came of it, what is done and what is still to be done; keep names, "
     "numbers, paths and exact wording that matter. Write nothing but the summary."
 )

@@ -1,7 +1,7 @@
 """What a client carries for us without reading it: `encrypted_content`.
 
     a turn        with the provider's own JSON in it (signed thoughts, ids, order), for clients that keep their conversation
-                  themselves: given back, the model goes on from its very own words. Only whoever was given it can use it
+                  themselves: given back, the model goes on from its very own words. Only the client that was given it can use it
     a summary     of a conversation that was compacted; anybody may read it, since it is what the next model is told
 
 A seal is proof that this server wrote it, for this caller; it hides nothing that the caller has not seen. What is not ours,
@@ -77,7 +77,7 @@ class Room:
 
 
 class Sealer:
-    """Seals with one caller's key: what one was given opens for nobody else."""
+    """Seals with one caller's key: what one caller was given opens for no other."""
 
     __slots__ = ("_owner", "_secret")
 

@@ -148,7 +148,7 @@ class _ShellOutput(OutputItem):
         self._finish(encode(self._item | {"status": "completed", "output": outputs, "max_output_length": most}))
 
     def _show_rest(self, command: int, stream: str, text: str) -> None:
-        """What nobody has seen yet. Of output that was too long only the end of the command tells what is left of it."""
+        """What was not shown yet. Of output that was too long only the end of the command tells what is left of it."""
         shown = self._shown.get((command, stream), "")
         if text != shown and text.startswith(shown):
             self.grow(command, stream, text[len(shown) :])

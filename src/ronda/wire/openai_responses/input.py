@@ -73,7 +73,7 @@ FIELDS: Final[dict[str, str]] = {
     "function_call_output": "read",
     "custom_tool_call": "read",
     "custom_tool_call_output": "read",
-    "reasoning": "read: thoughts that were encrypted go back to whoever encrypted them",
+    "reasoning": "read: thoughts that were encrypted go back to the host that encrypted them",
     "compaction": "read: one that another service made goes back to an upstream of this API alone",
     "item_reference": "read: of the items of responses stored here",
     **dict.fromkeys(sorted({*WAITING, *ANSWERS}), "read: a call of the client's, and its answer"),

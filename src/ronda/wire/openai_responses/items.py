@@ -50,7 +50,7 @@ from ronda.wire.openai_chat.quirks import ANYONE, Quirks
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.client_answer import CALLS, Kind, decode_kind, decode_place, decode_raws, read_items
 from ronda.wire.openai_responses.client_calls import ANSWERS, WAITING, answer_of, waits
-from ronda.wire.projection import NOBODY, Changes
+from ronda.wire.projection import UNREPORTED, Changes
 
 _ID_LENGTH = 64
 
@@ -72,7 +72,7 @@ class Items:
         names: Mapping[str, str],
         quirks: Quirks = ANYONE,
         thinks: bool = True,
-        changes: Changes = NOBODY,
+        changes: Changes = UNREPORTED,
         lead: int = 0,
         home: str = API,
         unsealed: int = 0,

@@ -66,7 +66,7 @@ class Frames:
         self.put(type, b'%b,"delta":%b%b' % (place, encode(text), more))
 
     def end(self, type: bytes, rest: bytes, *, is_whole: bool) -> None:
-        """The last event. Where the text is in larger pieces than those that were shown first, it is written even for somebody
+        """The last event. Where the text is in larger pieces than those that were shown first, it is written even for a client
         who has seen more than there is."""
         if not is_whole:
             self.count = max(self.count, self._after + 1)

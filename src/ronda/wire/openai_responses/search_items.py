@@ -30,7 +30,7 @@ class SearchItem(RunningCall):
         self._finish(self._item("failed" if ended.error_code else "completed", ended))
 
     def cut(self) -> None:
-        """Nobody knows what came of it."""
+        """Its result is unknown."""
         self._finish(self._item("incomplete", self._begun), is_kept=False)
 
     def _item(self, status: str, call: WebCall) -> bytes:

@@ -53,7 +53,7 @@ HOSTED: Final = (
     "programmatic_tool_calling",
 )
 CODE_TOOLS: Final = ("code_interpreter", "shell")  # those that say where they run
-# Hosted tools that agents (Codex) offer in every request beside their own, whoever serves it: a model may use them, and does
+# Hosted tools that agents (Codex) offer in every request next to their own, to any service: a model may use them, and does
 # without where they are not. Alone, or chosen, they are what the request is about, and refused like the others.
 OFFERED: Final = frozenset({"web_search", "tool_search", "image_generation"})
 
@@ -313,7 +313,7 @@ _OF_THE_REQUEST = frozenset({"caller", "callback", "dispatch"})
 def echo_tools(
     tools: Sequence[ToolSpec], namespaces: Sequence[str], customs: Sequence[str] = (), servers: Sequence[Raw] = ()
 ) -> list[dict[str, Any] | Raw]:
-    """What the request declared; the server's own tools are nobody's business."""
+    """What the request declared; the server's own tools are not shown."""
     fields: list[dict[str, Any] | Raw] = [*servers]
     spaces: dict[str, list[dict[str, Any]]] = {}
     for tool in tools:
