@@ -12,7 +12,7 @@ SUITE  ?= bookworm
 N      ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup page serve test test-all test-slow test-times walks soak-tools test-mcp mcp-conformance check format bench bench-page conformance conformance-local bfcl fresh container docs lock clean chaos wheel-size
+.PHONY: help setup page serve test test-all test-slow test-times walks soak-tools test-mcp mcp-conformance check format bench bench-page conformance conformance-local bfcl live fresh container docs lock clean chaos wheel-size
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -130,6 +130,9 @@ chaos: $(VENV)/.ready-dev ## kill, freeze and cut off servers under load, on SQL
 
 conformance: $(VENV)/.ready-dev ## tests on recorded data: make conformance [DATA=DIR]
 	$(BIN)/python -m tests.conformance $(DATA)
+
+live: $(VENV)/.ready-dev ## ask real providers, those whose keys are in the environment, for five cents at most [ARGS="--only anthropic"]
+	$(BIN)/python -m tests.live $(ARGS)
 
 bfcl: $(VENV)/.ready-dev ## function-calling tasks as an evaluation of MODEL, the first N of them [MODEL=local:smollm2] [N=200] [ARGS=--resume]
 	$(BIN)/python -m tests.conformance.bfcl_suite $(DATA) build/bfcl

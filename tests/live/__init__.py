@@ -1,0 +1,1 @@
+"""Real providers, asked for real by `make live`; its tests ask upstreams of ours."""
