@@ -43,7 +43,7 @@ def mcp(arguments: argparse.Namespace) -> int:
 async def _serve(config: ServerConfig) -> None:
     """Until whoever started it closes its side. Standard output is the client's alone."""
     from ronda.server.app import Server
-    from ronda.server.doors.mcp.door import serve_pipes
+    from ronda.server.features.doors import Own
     from ronda.server.storage import open_catalog, open_journal
 
     folder = data_folder(config)
@@ -51,7 +51,9 @@ async def _serve(config: ServerConfig) -> None:
     server = Server(config, open_journal(folder, config), catalog=open_catalog(folder), mcp=servers)
     server.open()
     try:
-        await serve_pipes(server)
+        door = server.features.find(Own.name)
+        assert isinstance(door, Own)
+        await door.mcp.serve_pipes()
     finally:
         await server.runs.stop(config.shutdown_seconds)
         await server.close()

@@ -169,7 +169,7 @@ async def _start(
     if worker is None or folder is None or not isinstance(journal, SqliteJournal):
         await signals.process.serve(list(listeners))
         return
-    peers = server.peers = Peers(folder / "journal.db", journal)
+    peers = server.others.peers = Peers(folder / "journal.db", journal)
     try:
         await signals.process.serve([*listeners, peers.listen()])
     finally:

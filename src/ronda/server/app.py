@@ -19,11 +19,7 @@ from ronda.agent import where_is
 from ronda.agent.compaction import AnyCompaction, read_summarizer
 from ronda.agent.value import missing_key
 from ronda.core.guardrails import AnyGuardrails, read_guardrails
-from ronda.core.limits import Limits
-from ronda.core.plan import Plan
-from ronda.core.run import Run
-from ronda.drive import ModelState, Provider, Tool, capabilities_of
-from ronda.drive.contracts import takes_any
+from ronda.drive import ModelState, Provider, Tool
 from ronda.drive.offload import load
 from ronda.errors import BadConfig, RondaError
 from ronda.files.blobs import Blobs, FolderBlobs, MemoryBlobs
@@ -31,19 +27,19 @@ from ronda.files.file_store import FileLimits, FileStore
 from ronda.files.skill_store import SkillStore
 from ronda.host.log import Logs
 from ronda.host.supervisor import Sleep, Supervisor
-from ronda.journal import Journal, JournalConflict
+from ronda.journal import Journal
 from ronda.providers import open_provider
-from ronda.providers.shared_call import SharedCall
+from ronda.server.answering.answer import Answering, MakeWriter
 from ronda.server.answering.groups import open_group
+from ronda.server.answering.opening import Job, Opening
 from ronda.server.config import ServerConfig
+from ronda.server.doors.dialects import CHAT
 from ronda.server.doors.mistral.agents import StoredAgents
 from ronda.server.doors.own.files import keep_files_tidy
-from ronda.server.doors.own.readiness import Disk
-from ronda.server.doors.responses.create import Responses
 from ronda.server.features.contract import Feature, Refused, Services
 from ronda.server.features.running import Features, add_tables, reason_of, with_headers
-from ronda.server.features.table import wanted
-from ronda.server.http.auth import Auth, Caller, CallerAuth, KeyAuth, Unauthorized
+from ronda.server.features.table import doors, wanted
+from ronda.server.http.auth import Auth, Caller, KeyAuth, Unauthorized
 from ronda.server.http.body_memory import BodyMemory
 from ronda.server.http.browser_guard import BrowserGuard, refusal, refused_socket, refused_upgrade
 from ronda.server.http.failure import BROKE_DOWN, STOPPING, ErrorWriter, error_answer, failure_of
@@ -51,22 +47,24 @@ from ronda.server.http.incoming import NO_PLACES, Header, Headers, Incoming, Jso
 from ronda.server.http.open_requests import OpenRequest, OpenRequests
 from ronda.server.http.rights import check_door, check_right, use_rights
 from ronda.server.http.routing import WEBSOCKET, Route, Routes, unmatched
-from ronda.server.routes import ROUTES
 from ronda.server.services.admission import find_named
+from ronda.server.services.answers import Answers
 from ronda.server.services.background import Background
+from ronda.server.services.callers import Callers
 from ronda.server.services.container_host import ContainerHost
 from ronda.server.services.dispatch import Dispatch
 from ronda.server.services.marks import RunMarks
-from ronda.server.services.models import Models, Target
-from ronda.server.services.peers import Peers
+from ronda.server.services.models import Models
+from ronda.server.services.other_processes import OtherProcesses
 from ronda.server.services.recovery import Recovery
+from ronda.server.services.reopening import Reopener
 from ronda.server.services.runs import Runs
 from ronda.server.services.session_folders import SessionFolders
 from ronda.server.services.toolbox import Toolbox
 from ronda.server.services.tools_file import load_tools
+from ronda.server.services.whole_sessions import WholeSessions
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
-from ronda.store.keys import KeyRow
 from ronda.store.memory import MemoryCatalog
 from ronda.store.reserve import Reserve, is_full
 from ronda.store.sessions import Bounds
@@ -75,11 +73,8 @@ from ronda.wire.door_request import DoorRequest
 from ronda.wire.failures import Failure
 
 if TYPE_CHECKING:
-    from ronda.prompty.registry import AgentNames
-    from ronda.server.answering.answer import MakeWriter
-    from ronda.server.answering.opening import Setup
     from ronda.server.features.code.code_tools import CodeTools
-    from ronda.server.services.replicas import Replicas
+    from ronda.server.services.supplies import Supplier
     from ronda.store.reach import Reach
     from ronda.tools.files.documents import Documents
     from ronda.tools.files.long_result import LongResultFiles
@@ -92,9 +87,6 @@ log = logging.getLogger("ronda.server")
 # Until a server that ends waits no longer for its database: since its runs were to have ended, and since it closes.
 STORE_SECONDS: Final = 1.6
 CLOSE_SECONDS: Final = 1.0
-
-RUNS_CODE: Final = ("code_execution", "shell")  # types of tools that work in their session's folder
-SIGNED_IN_BY: Final = "feature:"  # before the name of a feature, in the place of a key's id
 
 _NEEDS_KEY: Final[tuple[Header, ...]] = ((b"www-authenticate", b"Bearer"),)
 
@@ -129,51 +121,28 @@ class Server:
         self.data_folder = data_folder
         self.reserve = None if data_folder is None else Reserve(data_folder)
         self.body_memory = BodyMemory(config.max_body_memory)
-        # What requests get that are usual, by whether they are streamed and what their caller's key may do; kept where nothing
-        # else has a say in it.
-        self.usual_setups: dict[tuple[bool, frozenset[str] | None], Setup] = {}
-        self._limits: dict[tuple[int, bool], Limits] = {}  # by the rounds that are allowed, and whether runs are stored
         self.catalog: Catalog = catalog or MemoryCatalog()
+        self.others = OtherProcesses()
+        self.features = Features()  # filled at the end: what is made before holds it
+        self.callers = Callers(auth or KeyAuth(self.catalog.keys), self.features, self.others)
         self._open_files(blobs)
-        self.auth: Auth = auth or KeyAuth(self.catalog.keys)
         loaded = load_tools(config.tools)
         self._open_runs(
             journal,
             loaded.guardrails if guardrails is None else guardrails,
             loaded.compaction if compaction is None else compaction,
         )
-        self.background = Background(self)
-        self.disk = Disk(self)
-        self.peers: Peers | Replicas | None = None  # others who share the data folder, or the database …
-        self.replicas: Replicas | None = None  # … the latter
-        self.reach: Reach | None = None  # of that database
-        self.responses = Responses(self.catalog)
         self._open_models(provider)
-        self.agent_files: AgentFiles | None = None
         callbacks = {**(tool_callbacks or {}), **loaded.callbacks}
         dispatch = Dispatch.of(config)
+        self.toolbox = Toolbox(
+            [*tools, *loaded.tools], callbacks, dispatch, capabilities, self.features, config.max_offered_tools
+        )
+        self._open_agents()
+        self._open_answering()
         names = {*[tool.spec.name for tool in (*tools, *loaded.tools, *dispatch.own)], *callbacks}
         given = {"mcp": mcp, "search_callback": search_callback, "open_code": open_code}
         self._open_features(wanted(config, given) if features is None else features, frozenset(names), given)
-        self.toolbox = Toolbox(
-            [*tools, *loaded.tools],
-            callbacks,
-            dispatch,
-            {**self.features.capabilities(), **(capabilities or {})},
-            self.features,
-            config.max_offered_tools,
-        )
-        if self.mcp is not None:
-            self.toolbox.servers_here = self.mcp.here
-        if config.agents is not None:
-            from ronda.server.services.agent_files import AgentFiles  # and with it all of Prompty
-
-            self.agent_files = AgentFiles(config.agents, self.toolbox, config.agent_tools, config.transport)
-            self.models.add(self.agent_files)
-        if config.agents is not None or config.agent_tools:
-            import ronda.server.answering.agent_tools  # noqa: F401 (at the start: it is slow to import)
-
-            self.toolbox.agents_for = self._agents_for
 
     def _open_files(self, blobs: Blobs | None) -> None:
         config = self.config
@@ -182,6 +151,7 @@ class Server:
         if config.skills_dir is not None:
             self._skill_files = FileStore(self.catalog.files, FolderBlobs(config.skills_dir), self.files.limits)
         self.skills = SkillStore(self.catalog.skills, self._skill_files)
+        self.containers = ContainerHost(self.catalog.containers, self.files, self._folders)
 
     def _open_runs(self, journal: Journal, guardrails: AnyGuardrails | None, compaction: AnyCompaction | None) -> None:
         config = self.config
@@ -208,9 +178,6 @@ class Server:
         self.runs.approved_tools = self.catalog.approved_tools
         self.run_marks = self.runs.marks = RunMarks(self.catalog, self.files, self.clock)
         self.runs.long_results = lambda: self.long_results
-        self.recovery = Recovery(self)
-        self.runs.left_waiting = self.recovery.expire_later
-        self.runs.host.left_child = self.recovery.recover_soon
 
     def _open_models(self, provider: Provider | None) -> None:
         config = self.config
@@ -240,32 +207,89 @@ class Server:
         found: ServersPerLoop | None = None if servers is None else self.features.provided(servers.ServersPerLoop)
         return found
 
+    def _open_agents(self) -> None:
+        config = self.config
+        self.agent_files: AgentFiles | None = None
+        if config.agents is not None:
+            from ronda.server.services.agent_files import AgentFiles  # and with it all of Prompty
+
+            self.agent_files = AgentFiles(config.agents, self.toolbox, config.agent_tools, config.transport)
+            self.models.add(self.agent_files)
+
+    def _open_answering(self) -> None:
+        config, runs, catalog = self.config, self.runs, self.catalog
+        reopener = self.reopener = Reopener(
+            runs, self.models, self.toolbox, self.features, self.supplier, self.agent_files, config.agent_tools
+        )
+        self.recovery = Recovery(runs, reopener, catalog.queue, self.supervisor)
+        runs.left_waiting = self.recovery.expire_later
+        runs.host.left_child = self.recovery.recover_soon
+        self.background = Background(config, catalog.queue, runs, reopener, self.recovery, self.supervisor, self.others)
+        self.sessions = WholeSessions(runs, catalog, self.containers, self._folders)
+        self.opening = Opening(
+            lambda: self.config,
+            runs,
+            self.models,
+            self.toolbox,
+            self.features,
+            self.supplier,
+            self._folders,
+            self.containers,
+            catalog.approved_tools,
+            self.run_marks,
+            lambda: self.long_results,
+        )
+        answers = Answers(runs, reopener, self.recovery.over)
+        self.answering = Answering(
+            config, self.opening, runs, self.background, answers, self.others, self.recovery.broke_down
+        )
+        if config.agents is not None or config.agent_tools:
+            from ronda.server.answering.agent_tools import AgentTools, NamedAgents  # at the start: it is slow to import
+
+            rounds, _ = config.rounds_for(None)
+            agents = AgentTools(self.agent_files, self.stored_agents, self.opening, self.toolbox, self.features, rounds)
+            self.toolbox.agents_for = partial(NamedAgents, agents)
+
     def _open_features(
         self, classes: Sequence[type[Feature]], tool_names: frozenset[str], given: Mapping[str, Any]
     ) -> None:
         add_tables(classes, self.catalog)
         services = Services(
             answer=self._answer,
-            open_group=partial(open_group, self),
+            answering=self.answering,
+            open_group=partial(open_group, self.opening),
             broke_down=self.recovery.broke_down,
             catalog=self.catalog,
             files=self.files,
             runs=self.runs,
             models=self.models,
+            toolbox=self.toolbox,
+            skills=self.skills,
+            containers=self.containers,
+            sessions=self.sessions,
+            supplier=self.supplier,
+            callers=self.callers,
             supervisor=self.supervisor,
             clock=self.clock,
-            auth=self.auth,
+            auth=self.callers.auth,
             open_requests=self.open_requests,
-            figures=lambda: self.features.figures(),
+            figures=self.features.figures,
             feature_names=lambda: [one.name for one in self.features.all],
+            settings=lambda: self.config,
+            reopen=self.features.reopen,
+            provided=self.features.provided,
+            core_needs=self.features.others,
+            agent_files=self.agent_files,
+            mcp=lambda: self.mcp,
             data_folder=self.data_folder,
             tool_names=tool_names,
             given=given,
         )
-        self.features = Features(classes, self.config, services)
+        self.features.fill([feature(self.config, services) for feature in (*doors(), *classes)])
         self.runs.host.extensions = self.features.extensions
-        self.code: SessionFolders | None = self.features.provided(SessionFolders)
-        self.containers = ContainerHost(self.catalog.containers, self.files, self.code)
+        self.toolbox.add_capabilities(self.features.capabilities())
+        if self.mcp is not None:
+            self.toolbox.servers_here = self.mcp.here
         for feature in self.features.all:
             for source in feature.targets():
                 self.models.add(source)
@@ -273,16 +297,31 @@ class Server:
     async def _answer(
         self, request: Incoming, asked: DoorRequest, make_writer: MakeWriter, write_error: ErrorWriter
     ) -> ASGIApp:
-        from ronda.server.answering.answer import Exchange
-        from ronda.server.answering.opening import Job
-
         target = await self.models.find(asked.model, request.owner)
-        return await Exchange(self, request, Job(asked, target), make_writer, write_error).answer()
+        return await self.answering.answer(request, Job(asked, target), make_writer, write_error)
 
-    def _agents_for(self, owner: str) -> AgentNames:
-        from ronda.server.answering.agent_tools import NamedAgents  # for those alone who have such agents
+    @property
+    def code(self) -> SessionFolders | None:
+        """What runs code here, if anything does."""
+        return self._folders()
 
-        return NamedAgents(self, owner)
+    def _folders(self) -> SessionFolders | None:
+        found: SessionFolders | None = self.features.provided(SessionFolders)
+        return found
+
+    @cached_property
+    def _supplier(self) -> Supplier:
+        from ronda.server.services.supplies import Supplier  # most requests bring neither files nor skills
+
+        return Supplier(self.files, self.skills, self.containers, self._documents, self._folders)
+
+    def supplier(self) -> Supplier:
+        return self._supplier
+
+    @property
+    def auth(self) -> Auth:
+        """What knows whose a request is that no feature knows."""
+        return self.callers.auth
 
     def clock(self) -> float:
         """The time by which leases of the queue end: that of all who share it."""
@@ -296,7 +335,7 @@ class Server:
         return LongResultFiles(self.files, self.config.max_result_chars or None)
 
     @cached_property
-    def documents(self) -> Documents:
+    def _documents(self) -> Documents:
         """Extracts the text of documents, in a sandbox: opened for the first that somebody sends."""
         from ronda.tools.files.documents import Documents
 
@@ -314,8 +353,8 @@ class Server:
         if self._skill_files is not self.files:
             keep("the tidying of skills", partial(keep_files_tidy, self._skill_files.sweep))
         self.features.begin()
-        if self.replicas is not None:
-            self.replicas.open()
+        if self.others.replicas is not None:
+            self.others.replicas.open()
         self.features.keep_chores(self.supervisor, self.catalog.claims)
 
     async def start(self) -> None:
@@ -331,8 +370,8 @@ class Server:
 
     async def stop(self, seconds: float) -> None:
         """End what is under way, within `seconds` for those that somebody waits for, and let them be told."""
-        if self.replicas is not None:
-            self.replicas.end_within(seconds + STORE_SECONDS)
+        if self.others.replicas is not None:
+            self.others.replicas.end_within(seconds + STORE_SECONDS)
         draining = asyncio.ensure_future(self.features.drain(seconds))
         await self.runs.stop(seconds)
         await self.features.runs_ended()
@@ -340,9 +379,9 @@ class Server:
 
     async def close(self) -> None:
         self.recovery.close()
-        if self.replicas is not None:
-            self.replicas.close()
-            self.replicas.end_within(CLOSE_SECONDS)
+        if self.others.replicas is not None:
+            self.others.replicas.close()
+            self.others.replicas.end_within(CLOSE_SECONDS)
         await self.supervisor.close()
         await self.runs.stop()
         problems = [await _problem_of(self.background.close()), await _problem_of(self.runs.close())]
@@ -351,93 +390,10 @@ class Server:
             shared := sys.modules.get("ronda.tools.mcp.shared_connections")
         ) is not None:  # servers that agents' files name
             await shared.close_shared()
-        if (door := sys.modules.get("ronda.server.doors.mcp.door")) is not None:  # somebody has called it
-            await door.close_door(self)
         problems.append(await _problem_of(self.catalog.close()))
         # One line for all of them: that of the journal, if it has one, says the most.
         if found := sorted([one for one in problems if one is not None], key=lambda one: one.is_logged):
             log.error("%s", found[0])
-
-    @property
-    def is_steady(self) -> bool:
-        """Whether a request of the usual kind always gets the same: no tools that come and go, none of somebody's own, and no
-        model that may say no."""
-        if self.config.agent_tools or not self.features.is_steady:
-            return False
-        if self.code is not None and any(spec.tool_type in RUNS_CODE for spec in self.toolbox.fixed_specs):
-            return False  # each run has them in its session's folder
-        return capabilities_of(self.models.default.provider).check is takes_any
-
-    def providers_for(self, target: Target, plan: Plan, n: int) -> Sequence[Provider]:
-        """One provider per choice. Where each choice is one model call, and the upstream can, one call serves them all."""
-        if n > 1 and not plan.runs_tools and (call_many := capabilities_of(target.provider).call_many) is not None:
-            return SharedCall(call_many, n).choices()
-        return [target.provider] * n
-
-    def forget_setups(self) -> None:
-        """What was decided once for all requests is decided anew: the settings have changed."""
-        self.usual_setups.clear()
-        self._limits.clear()
-
-    def limits_for(self, rounds: int, tool_calls: int | None, *, is_stored: bool) -> Limits:
-        """Nearly all runs have the same."""
-        known = self._limits.get((rounds, is_stored))
-        if known is None:
-            config = self.config
-            known = self._limits[rounds, is_stored] = Limits(
-                rounds,
-                seconds=config.max_run_seconds,
-                repeats=config.max_identical_calls,
-                answer_bytes=config.max_answer_bytes,
-                result_chars=config.max_result_chars or None,
-                # Nobody can find a run that is not stored in order to answer: what it asks is a no at once.
-                approval_seconds=config.approval_seconds if is_stored else 0.0,
-            )
-        return known if tool_calls is None else msgspec.structs.replace(known, tool_calls=tool_calls)
-
-    async def sign_in(self, request: Incoming) -> None:
-        """Find out whose a new request is. Raises Unauthorized, or DatabaseAway."""
-        if self.reach is None:
-            await self._sign_in(request)
-        else:
-            self.reach.check()
-            await self.reach.wait_for(self._sign_in(request))
-
-    async def _sign_in(self, request: Incoming) -> None:
-        if self.features.may_sign_in(request.headers) and await self.features.sign_in(request):
-            return
-        if not isinstance(self.auth, KeyAuth):  # a program's own
-            request.owner = await self.auth.owner(request.headers)
-        elif (key := await self.auth.key(request.headers)) is None:
-            request.owner = self.auth.bearer_name(request.headers)
-        else:
-            request.owner, request.key, request.rights = key.owner, key.id, key.rights
-
-    async def check_caller(self, caller: Caller) -> KeyRow | None:
-        """Raises Unauthorized if the caller, whom another process let in, or this one a while ago, would not be let in now. The
-        caller's key, where it came with one of this server's."""
-        if caller.key.startswith(SIGNED_IN_BY):
-            if self.features.find(caller.key.removeprefix(SIGNED_IN_BY)) is None:
-                raise Unauthorized("what let this request in is not there any more")
-        elif isinstance(self.auth, KeyAuth):
-            return await self.auth.check_key(caller)
-        elif isinstance(self.auth, CallerAuth):
-            await self.auth.check(caller)
-        return None
-
-    async def sign_in_letter(self, request: Incoming, caller: Caller) -> None:
-        """Whose a request is that another process let in. What the caller may do is looked up anew. Raises Unauthorized."""
-        request.owner, request.is_letter = caller.owner, True
-        if (key := await self.check_caller(caller)) is not None:
-            request.key, request.rights = key.id, key.rights
-
-    async def caller_of(self, incoming: Incoming) -> Caller:
-        """How this process names to another who asks."""
-        if incoming.key:
-            return Caller(incoming.owner, incoming.key)
-        if incoming.signed_in_by:
-            return Caller(incoming.owner, SIGNED_IN_BY + incoming.signed_in_by)
-        return await self.auth.caller(incoming.headers) if isinstance(self.auth, CallerAuth) else Caller(incoming.owner)
 
     async def elsewhere(self, incoming: Incoming, prefix: str) -> ASGIApp | None:
         """Whoever answers a request about a run that another process drives; None if there is none. An address may have the name
@@ -447,20 +403,9 @@ class Server:
             name, id = run.removeprefix(prefix), named.removeprefix(prefix)
             incoming.places = {**incoming.places, "id": incoming.places["id"].replace(name, id, 1)}
             run = named
-        if self.peers is None or run in self.runs.live:
+        if self.others.peers is None or run in self.runs.live:
             return None
-        return await self.peers.answer(incoming, run, self.config.max_body)
-
-    def report(self, error: BaseException, run: Run) -> None:
-        """Something of ours broke. The client is told that much; the log has the rest."""
-        if isinstance(error, StoreError):  # a disk that is full is no riddle
-            if not error.is_logged:
-                log.error("run %s broke down: %s", run.id, error)
-            error.is_logged = True
-        elif isinstance(error, JournalConflict):  # this process was frozen, or cut off from the database
-            log.warning("run %s is driven by another process by now: %s", run.id, error)
-        else:
-            log.error("run %s broke down", run.id, exc_info=error)
+        return await self.others.peers.answer(incoming, run, self.config.max_body)
 
 
 async def _problem_of(closing: Awaitable[None]) -> StoreError | None:
@@ -478,9 +423,12 @@ def create_app(server: Server) -> App:
 class App:
     """Whatever happens behind an address, the client gets an answer in its dialect."""
 
-    def __init__(self, server: Server, routes: Routes = ROUTES) -> None:
+    def __init__(self, server: Server, routes: Routes | None = None) -> None:
+        """`routes` stand in the place of those that the server's features bring."""
         self._server = server
-        self.routes = server.features.routes(routes)
+        self._callers = server.callers
+        self._others = server.others
+        self.routes = server.features.routes(CHAT) if routes is None else routes
         self.open_guard()
 
     def open_guard(self) -> None:
@@ -524,10 +472,10 @@ class App:
             opened: OpenRequest | None = None
             try:
                 if caller is not None:
-                    await server.sign_in_letter(request, caller)
+                    await self._callers.sign_in_letter(request, caller)
                 else:
                     if route.scope != "public":
-                        await server.sign_in(request)
+                        await self._callers.sign_in(request)
                     if server.features.admitting:
                         headers = await server.features.admit(request, route)
                 use_rights(request.rights)
@@ -539,8 +487,8 @@ class App:
                     check_right(request, route.right)
                 if route.capability is not None:
                     server.toolbox.check_capability(route.capability)
-                if server.reach is not None and route.needs_store:
-                    answer = await self._answer_within(server.reach, route, request)
+                if (reach := self._others.reach) is not None and route.needs_store:
+                    answer = await self._answer_within(reach, route, request)
                 else:
                     elsewhere = None if route.of_run is None else await server.elsewhere(request, route.of_run)
                     if elsewhere is not None:
@@ -548,7 +496,7 @@ class App:
                     elif route.method == "DELETE":
                         answer = await self._delete(route, request)
                     else:
-                        answer = await route.handler(server, request)
+                        answer = await route.handler(request)
             except Unauthorized as error:
                 answer = error_answer(failure_of(error), route.dialect.error_for(request.headers), _NEEDS_KEY)
             except Refused as error:
@@ -587,13 +535,13 @@ class App:
         """On a disk that is full there is room for it, too: what the server holds in reserve is given up for it."""
         server = self._server
         try:
-            return await route.handler(server, request)
+            return await route.handler(request)
         except StoreError as error:
             reserve = server.reserve
             if reserve is None or not is_full(error) or not await asyncio.to_thread(reserve.give_up):
                 raise
             log.error("the disk is full; what is held in reserve is given up, so that something can be deleted")
-            return await route.handler(server, request)
+            return await route.handler(request)
 
     async def _answer_within(self, reach: Reach, route: Route, request: Incoming) -> ASGIApp:
         """The answer of a server whose database may be away. A request that only reads is given up then; of one that changes
@@ -604,7 +552,7 @@ class App:
             finding = self._server.elsewhere(request, route.of_run)
             if (elsewhere := await (reach.wait_for(finding) if reads else finding)) is not None:
                 return elsewhere
-        answering = route.handler(self._server, request)
+        answering = route.handler(request)
         return await (reach.wait_for(answering) if reads else answering)
 
     def _nothing_there(self, scope: Scope, failure: Failure, sent: Headers) -> ASGIApp:

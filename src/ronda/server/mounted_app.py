@@ -181,8 +181,8 @@ class MountedApp:
         """Why others than this machine may not ask."""
         server = self._server
         try:
-            if server.reach is not None:
-                server.reach.check()
+            if server.others.reach is not None:
+                server.others.reach.check()
             return None if await server.catalog.keys.all() else _NOT_OPEN
         except StoreError as error:
             return failure_of(error)

@@ -66,7 +66,7 @@ def apply_reload(server: Server, app: App, found: Reload) -> list[str]:
     server.toolbox.replace(found.tools.tools, found.tools.callbacks)
     server.runs.guard(read_guardrails(found.tools.guardrails), read_summarizer(found.tools.compaction))
     server.config = msgspec.structs.replace(old, **{name: getattr(new, name) for name in RELOADED})
-    server.forget_setups()
+    server.opening.forget_setups()
     app.open_guard()
     taken_up = [name for name in changed if name in RELOADED]
     later = [name for name in changed if name not in RELOADED]

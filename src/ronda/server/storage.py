@@ -59,8 +59,19 @@ def join_replicas(server: Server, shared: SharedDatabase | None) -> None:
     journal = server.runs.journal
     assert isinstance(journal, PostgresJournal)
     server.runs.clock = shared.presence.clock
-    server.reach = shared.database.reach
-    server.peers = server.replicas = Replicas(server, *shared, journal, App(server))
+    others = server.others
+    others.reach = shared.database.reach
+    others.peers = others.replicas = Replicas(
+        *shared,
+        journal,
+        App(server),
+        runs=server.runs,
+        queue=server.catalog.queue,
+        background=server.background,
+        recovery=server.recovery,
+        supervisor=server.supervisor,
+        caller_of=server.callers.caller_of,
+    )
 
 
 def open_journal(folder: Path | None, config: ServerConfig, shared: SharedDatabase | None = None) -> Journal:

@@ -14,11 +14,14 @@ from tests.server.doors.own.test_mounted import listening
 
 from ronda.server import create_app
 from ronda.server.app import App
+from ronda.server.config import ServerConfig
+from ronda.server.doors.dialects import OWN
 from ronda.server.doors.page.page_files import Build
 from ronda.server.doors.page.policy import PAGE_HEADERS
-from ronda.server.doors.page.route import Frame, Page
+from ronda.server.doors.page.route import PageDoor
 from ronda.server.http.routing import Route, Routes
-from ronda.server.routes import OWN
+from ronda.server.services.toolbox import Toolbox
+from ronda.store.memory import MemoryCatalog
 from ronda.testing import ScriptedModel
 
 HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
@@ -38,10 +41,9 @@ def built(tmp_path: Path) -> Path:
 
 
 def routes(folder: Path) -> Routes:
-    build = Build(folder)
-    page = Page(build)
-    pages = [Route("GET", path, OWN, page, "public") for path in ("/ui", "/ui/{path:path}")]
-    return Routes([Route("GET", "/ui/frame", OWN, Frame(build), "public"), *pages], OWN)
+    door = PageDoor(lambda: ServerConfig(model="script:test"), MemoryCatalog(), Toolbox(), Build(folder))
+    pages = [Route("GET", path, OWN, door.page, "public") for path in ("/ui", "/ui/{path:path}")]
+    return Routes([Route("GET", "/ui/frame", OWN, door.frame, "public"), *pages], OWN)
 
 
 async def test_a_browser_that_asks_for_the_root_is_sent_to_the_page(door: Door) -> None:
@@ -156,8 +158,7 @@ async def test_the_page_learns_what_the_server_has(door: Door) -> None:
 
 async def test_the_page_of_a_server_in_another_app_finds_its_files_there(built: Path) -> None:
     app = create_app(ScriptedModel())
-    page = Page(Build(built))
-    app._app = App(app._server, Routes([Route("GET", "/ui", OWN, page, "public")], OWN))
+    app._app = App(app._server, routes(built))
     outer = Starlette(routes=[Mount("/ai", app)])
     async with listening(outer) as url, aiohttp.ClientSession() as http, http.get(f"{url}/ai/ui") as answer:
         assert b'src="/ai/ui/assets/main-abc.js"' in await answer.read()

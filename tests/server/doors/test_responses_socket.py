@@ -19,6 +19,7 @@ from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.providers.script import Call, Line, ScriptedModel, calls, fails, says
 from ronda.server.doors.responses.websocket import WAITING, Connection
+from ronda.server.features.doors import Responses
 
 PICK = function("pick", color="string")
 
@@ -337,7 +338,9 @@ async def test_a_connection_has_its_time_and_what_is_under_way_is_finished(door:
 
     async with door.serving(model) as served, soon():
         scope = {"type": "websocket", "path": "/v1/responses", "headers": []}
-        connection = Connection(served.server, scope, incoming.get, send, lifetime=60.0)
+        door_feature = served.server.features.find(Responses.name)
+        assert isinstance(door_feature, Responses)
+        connection = Connection(door_feature.socket, scope, incoming.get, send, lifetime=60.0)
         await incoming.put({"type": "websocket.connect"})
         await incoming.put({"type": "websocket.receive", "text": '{"type": "response.create", "input": "one"}'})
         task = asyncio.create_task(connection.run())

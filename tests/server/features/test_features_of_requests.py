@@ -16,10 +16,10 @@ from ronda.core.events import RunStarted
 from ronda.errors import BadConfig
 from ronda.providers.script import ScriptedModel, says
 from ronda.server.config import ServerConfig
+from ronda.server.doors.dialects import OWN
 from ronda.server.features.contract import Ask, Brought, Feature, Services
 from ronda.server.http.incoming import Header, Incoming, Json
 from ronda.server.http.routing import Route
-from ronda.server.routes import OWN
 from ronda.tools.function import as_tool
 
 KEY = {"authorization": "Bearer test"}
@@ -123,11 +123,14 @@ async def test_two_cannot_answer_at_one_address(door: Door) -> None:
     class Other(Greeter):
         name = "other"
 
+    async def hello(request: Incoming) -> ASGIApp:
+        return Json(b"{}")
+
     class Models(Feature):
         name = "models"
 
         def routes(self) -> Sequence[Route]:
-            return [Route("GET", "/v1/models", OWN, Greeter.greet, "read")]
+            return [Route("GET", "/v1/models", OWN, hello, "read")]
 
     with pytest.raises(BadConfig, match=r"'other' answers GET /v1/greeting/\{name\}, as the feature 'greeter' does"):
         async with door.serving(ScriptedModel(), features=[Greeter, Other]):

@@ -19,10 +19,10 @@ from tests.server.every_route import ROUTES
 from tests.server.messages_door import asking
 
 from ronda.files.file_store import FileFacts
+from ronda.server.doors.dialects import MESSAGES, MISTRAL
 from ronda.server.features.app_stream.routes import APP
 from ronda.server.http.auth import FRESH_FOR, KeyAuth, Unauthorized
 from ronda.server.http.routing import WEBSOCKET, Route
-from ronda.server.routes import MESSAGES, MISTRAL
 from ronda.store import StoreError
 from ronda.store.keys import KeyRow, hash_key, new_key
 from ronda.store.memory import MemoryCatalog
@@ -302,7 +302,7 @@ async def test_another_key_of_the_same_owner_finds_what_the_first_has_made(door:
     async with guarded(door) as behind:
         other, row = new_key("ann", 5.0)
         await behind.catalog.keys.add(row)
-        behind.served.server.auth = KeyAuth(behind.catalog.keys)
+        behind.served.server.callers.auth = KeyAuth(behind.catalog.keys)
         url = f"{behind.served.url}/responses/{behind.ids['responses']}"
         async with behind.served.http.get(url, headers=bearer(other)) as answer:
             assert answer.status == 200
@@ -389,7 +389,7 @@ async def test_where_the_keys_cannot_be_read_nobody_is_let_in() -> None:
 
 async def test_a_connection_does_not_outlive_its_key(door: Door) -> None:
     async with guarded(door) as behind:
-        behind.served.server.auth = KeyAuth(behind.catalog.keys, fresh_for=0.0)
+        behind.served.server.callers.auth = KeyAuth(behind.catalog.keys, fresh_for=0.0)
         url, headers = f"{behind.served.url}/responses", bearer(behind.keys["ann"])
         async with behind.served.http.ws_connect(url, headers=headers) as socket:
             for row in await behind.catalog.keys.all():

@@ -12,11 +12,11 @@ from tests.interaction.doors import Door
 from tests.server.every_route import ROUTES
 from yarl import URL
 
-from ronda.server.app import App, Server
+from ronda.server.app import App
+from ronda.server.doors.dialects import RESPONSES
 from ronda.server.features.app_stream.routes import APP
 from ronda.server.http.incoming import Incoming, Json
 from ronda.server.http.routing import WEBSOCKET, Route, Routes
-from ronda.server.routes import RESPONSES
 from ronda.testing import ScriptedModel
 from ronda.wire.failures import Failure
 
@@ -95,7 +95,7 @@ def test_nothing_but_links_pictures_sign_in_the_page_itself_and_the_servers_heal
 
 @pytest.mark.parametrize("has_files", [True, False])
 async def test_what_needs_a_capability_is_there_where_the_server_has_it(door: Door, has_files: bool) -> None:
-    async def list_files(server: Server, request: Incoming) -> ASGIApp:
+    async def list_files(request: Incoming) -> ASGIApp:
         return Json(b"[]")
 
     row = Route("GET", "/v1/files", RESPONSES, list_files, "read", capability="files")

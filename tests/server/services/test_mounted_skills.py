@@ -21,7 +21,6 @@ from ronda.drive import ToolContext
 from ronda.files.archives import pack_zip
 from ronda.files.blobs import FolderBlobs
 from ronda.sandbox.layers import find_layers
-from ronda.server.services.reopening import reopen
 from ronda.testing import ScriptedModel, calls, says
 
 HI = [{"role": "user", "content": "go"}]
@@ -244,7 +243,7 @@ async def test_a_run_that_goes_on_after_a_crash_has_its_files_and_skills(door: D
         events = await server.runs.journal.read(run)
         start = events[0]
         assert isinstance(start, RunStarted)
-        _, tools = await reopen(server, start, events)
+        _, tools = await server.reopener.reopen(start, events)
         context = ToolContext(start.run, start.session, 0, "call_1", owner=start.owner)
         output = await tools["mistralrs_shell"].run({"commands": [RUN]}, context)
     assert "checked total,7" in output.content

@@ -14,7 +14,7 @@ from ronda import run_agent_async, tool
 from ronda.core.parts import user
 from ronda.errors import BadRequest
 from ronda.prompty.connections import register_connection
-from ronda.server.answering.opening import Job, open_runs
+from ronda.server.answering.opening import Job
 from ronda.testing import ScriptedModel, calls, says
 from ronda.trace import span
 from ronda.wire.door_request import DoorRequest
@@ -94,7 +94,7 @@ async def test_a_request_that_a_file_refuses_is_traced_as_in_the_library(door: D
 async def test_the_span_of_a_run_that_is_cancelled_before_its_first_step_ends(door: Door, spy: Spy) -> None:
     async with door.serving(ScriptedModel()) as served, soon():
         asked = DoorRequest(model="default", turns=(user("go"),))
-        [live] = await open_runs(served.server, "", Job(asked, await served.server.models.find("default")))
+        [live] = await served.server.opening.open_runs("", Job(asked, await served.server.models.find("default")))
         is_over = asyncio.Event()
         live.start(lambda _: is_over.set())
         live.cancel()

@@ -50,10 +50,12 @@ class _Client:
             self._refusal.append(message.get("body", b""))
 
     async def ask(self, server: Server) -> None:
-        from ronda.server.doors.chat import chat_completions  # of an extra
+        from ronda.server.features.doors import Chat  # of an extra
         from ronda.server.http.incoming import Incoming
 
-        app = await chat_completions(server, Incoming(self.scope, self.receive))
+        chat = server.features.find(Chat.name)
+        assert isinstance(chat, Chat)
+        app = await chat.door.chat_completions(Incoming(self.scope, self.receive))
         await app(self.scope, self.receive, self.send)
         if self._status != 200:
             raise RunEnded(read_failed(b"".join(self._refusal)).error.message)

@@ -36,7 +36,6 @@ from ronda.mistralrs.runner.request import ChatCompletionRequest, write_request
 from ronda.mistralrs.runner.response import ChatCompletionResponse
 from ronda.mistralrs.runner.stream import ChatCompletionStream
 from ronda.server.config import ServerConfig
-from ronda.server.services import whole_sessions
 from ronda.tools.function import as_tool
 from ronda.wire.sessions import read_document
 
@@ -195,18 +194,18 @@ class Runner:
     def export_session(self, session_id: str, model_id: str | None = None) -> str | None:
         """A session as JSON text, to be kept and imported anywhere; None if there is none of this name."""
         try:
-            return self._wait(whole_sessions.export_session(self._server, ("", session_id))).decode()
+            return self._wait(self._server.sessions.export(("", session_id))).decode()
         except NotFound:
             return None
 
     def import_session(self, session_id: str, session_json: str, model_id: str | None = None) -> None:
         """Make an exported session the one of this name, in the place of one that there may be."""
         document = read_document(session_json.encode())
-        self._wait(whole_sessions.import_session(self._server, ("", session_id), document))
+        self._wait(self._server.sessions.put(("", session_id), document))
 
     def delete_session(self, session_id: str, model_id: str | None = None) -> bool:
         """Forget a session; False if there is none of this name."""
-        return self._wait(whole_sessions.delete_session(self._server, ("", session_id)))
+        return self._wait(self._server.sessions.delete(("", session_id)))
 
     def fork_session(
         self,
@@ -219,7 +218,7 @@ class Runner:
         round: int | None = None,
     ) -> str:
         """Copy a session under another name: all of it, up to its `num_turns`-th answer, or up to a round of a run."""
-        copy = whole_sessions.fork_session(self._server, ("", src), dest, num_turns=num_turns, run=run, round=round)
+        copy = self._server.sessions.fork(("", src), dest, num_turns=num_turns, run=run, round=round)
         return self._wait(copy)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
@@ -20,84 +20,110 @@ from ronda.core.taint import EGRESS, UNTRUSTED, taint_labels
 from ronda.drive import Tool, ToolContext, ToolOutput
 from ronda.errors import NotFound
 from ronda.prompty.handlers import MissingTool
-from ronda.server.answering.opening import open_for
+from ronda.server.answering.opening import Opening, OpeningFeatures
 from ronda.server.services.asking import Ask
 from ronda.server.services.models import check_target
 from ronda.server.services.served_agent import ServedAgent
+from ronda.server.services.toolbox import Toolbox
 from ronda.tools.agent import AgentTool
 from ronda.tools.mcp.names import offered_name
 from ronda.wire.capabilities import rename_choice
 from ronda.wire.door_request import DoorRequest
 
 if TYPE_CHECKING:
-    from ronda.server.app import Server
+    from ronda.server.services.agent_files import AgentFiles
 
 MAX_DESCRIPTION = 300
+
+
+class StoredAgents(Protocol):
+    """Agents that clients made."""
+
+    async def find(self, name: str, owner: str) -> ServedAgent | None: ...
+
+    async def find_named(self, name: str, owner: str) -> ServedAgent | None: ...
+
+
+class AgentTools:
+    """The agents of a server as tools; `rounds` is how many each may have."""
+
+    def __init__(
+        self,
+        files: AgentFiles | None,
+        stored: StoredAgents,
+        opening: Opening,
+        toolbox: Toolbox,
+        features: OpeningFeatures,
+        rounds: int,
+    ) -> None:
+        self.files = files
+        self.stored = stored
+        self._opening = opening
+        self._toolbox = toolbox
+        self._features = features
+        self._rounds = rounds
+
+    async def tool(self, target: ServedAgent, owner: str) -> AgentTool:
+        agent = target.agent
+        about = (agent.description or "").strip() or " ".join((agent.instructions or "").split())[:MAX_DESCRIPTION]
+        labels = await self._labels(target, owner)
+        spec = asked_with_text(offered_name(None, agent.name), about or f"Ask the agent '{agent.name}'.", labels)
+        return AgentTool(spec, VersionedAgent(target.version, partial(self._open, target, owner)))
+
+    async def _labels(self, target: ServedAgent, owner: str) -> frozenset[str]:
+        """What its tools may do, as far as that can be told before it is called: MCP servers are only connected to then."""
+        needs = self._features.others(target.needs)
+        ask = Ask(owner, DoorRequest(model=target.id, turns=()), target, needs, (), target.choice)
+        brought = await self._features.bring(ask)
+        offer = self._toolbox.offer(target.declared, 1, target.tools, needs=needs, brought=brought)
+        far = () if len(needs) == len(target.needs) else (UNTRUSTED, EGRESS)
+        return taint_labels(offer.specs) | set(far)
+
+    async def _open(self, target: ServedAgent, owner: str, version: int) -> Agent:
+        """The agent with the tools that it has now."""
+        if version != target.version:
+            found = await self.stored.find(f"{target.id}@{version}", owner)
+            if found is None:
+                raise NotFound(f"the agent '{target.id}' has no version {version} any more", code="agent_not_found")
+            target = found
+        request = DoorRequest(model=target.id, turns=())
+        _, offer = await self._opening.open_for(target, request, (), self._rounds, owner)
+        tools = [
+            MissingTool(spec) if (tool := offer.handlers.get(spec.name)) is None else _OfferedTool(spec, tool)
+            for spec in offer.specs
+        ]
+        agent = Agent(
+            target.provider,
+            instructions=target.agent.instructions or "",
+            tools=tools,
+            options=target.options,
+            tool_choice=rename_choice(target.choice, offer.stand_ins),
+            name=target.id,
+        )
+        return with_spec(agent, target.spec)
 
 
 class NamedAgents:
     """The agents of a server, as one of its owners may name them."""
 
-    def __init__(self, server: Server, owner: str) -> None:
-        self._server = server
+    def __init__(self, agents: AgentTools, owner: str) -> None:
+        self._agents = agents
         self._owner = owner
 
     def path(self, name: str) -> str | None:
-        files = self._server.agent_files
+        files = self._agents.files
         return None if files is None else files.path(name)
 
     def agents_of(self, path: str | None) -> Sequence[str]:
-        files = self._server.agent_files
+        files = self._agents.files
         return () if files is None else files.agents_of(path)
 
     async def stored(self, name: str) -> AgentTool | None:
-        target = await self._server.stored_agents.find_named(name, self._owner)
+        target = await self._agents.stored.find_named(name, self._owner)
         if target is None:
             return None
         check_target(target, name)
-        return await _tool(self._server, target, self._owner)
-
-
-async def _tool(server: Server, target: ServedAgent, owner: str) -> AgentTool:
-    agent = target.agent
-    about = (agent.description or "").strip() or " ".join((agent.instructions or "").split())[:MAX_DESCRIPTION]
-    labels = await _labels(server, target, owner)
-    spec = asked_with_text(offered_name(None, agent.name), about or f"Ask the agent '{agent.name}'.", labels)
-    return AgentTool(spec, VersionedAgent(target.version, partial(_open, server, target, owner)))
-
-
-async def _labels(server: Server, target: ServedAgent, owner: str) -> frozenset[str]:
-    """What its tools may do, as far as that can be told before it is called: MCP servers are only connected to then."""
-    needs = server.features.others(target.needs)
-    ask = Ask(owner, DoorRequest(model=target.id, turns=()), target, needs, (), target.choice)
-    brought = await server.features.bring(ask)
-    offer = server.toolbox.offer(target.declared, 1, target.tools, needs=needs, brought=brought)
-    far = () if len(needs) == len(target.needs) else (UNTRUSTED, EGRESS)
-    return taint_labels(offer.specs) | set(far)
-
-
-async def _open(server: Server, target: ServedAgent, owner: str, version: int) -> Agent:
-    """The agent with the tools that it has now."""
-    if version != target.version:
-        found = await server.stored_agents.find(f"{target.id}@{version}", owner)
-        if found is None:
-            raise NotFound(f"the agent '{target.id}' has no version {version} any more", code="agent_not_found")
-        target = found
-    request = DoorRequest(model=target.id, turns=())
-    _, offer = await open_for(server, target, request, (), server.config.rounds_for(None)[0], owner)
-    tools = [
-        MissingTool(spec) if (tool := offer.handlers.get(spec.name)) is None else _OfferedTool(spec, tool)
-        for spec in offer.specs
-    ]
-    agent = Agent(
-        target.provider,
-        instructions=target.agent.instructions or "",
-        tools=tools,
-        options=target.options,
-        tool_choice=rename_choice(target.choice, offer.stand_ins),
-        name=target.id,
-    )
-    return with_spec(agent, target.spec)
+        return await self._agents.tool(target, self._owner)
 
 
 class _OfferedTool(Struct, frozen=True):

@@ -11,8 +11,9 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+from msgspec import Struct
 from starlette.types import ASGIApp
 
 from ronda.core.events import Event
@@ -23,19 +24,20 @@ from ronda.host.run import LiveRun
 from ronda.host.sessions import Visit
 from ronda.server.answering.follow import EventStream
 from ronda.server.answering.frames import number_frames
-from ronda.server.answering.opening import Job, open_runs
+from ronda.server.answering.opening import Job, Opening
 from ronda.server.answering.relay import Relay, RelayWriter
+from ronda.server.config import ServerConfig
 from ronda.server.http.failure import ErrorWriter, error_answer, failure_of, run_error_answer
 from ronda.server.http.incoming import Header, Incoming, Json
 from ronda.server.http.watch import Watch
 from ronda.server.services.admission import check_background, check_detach, check_name
-from ronda.server.services.runs import new_id
+from ronda.server.services.answers import Answers
+from ronda.server.services.background import Background
+from ronda.server.services.other_processes import OtherProcesses
+from ronda.server.services.runs import Runs, new_id
 from ronda.store import StoreError
 from ronda.wire.door_request import SessionWish
 from ronda.wire.failures import BROKE_DOWN, Failure, failure_of_run, is_superseded, why_unended
-
-if TYPE_CHECKING:
-    from ronda.server.app import Server
 
 T = TypeVar("T")
 
@@ -74,6 +76,33 @@ class LaterDoor(Protocol):
         """The door's own object of runs that have not begun."""
 
 
+BrokeDown: TypeAlias = Callable[[LiveRun, BaseException], None]
+
+
+class Answering(Struct, frozen=True):
+    """What answers are made with: runs that are opened, driven here or queued, and told what people decide. `broke_down` is told
+    of a run in which something of ours broke."""
+
+    config: ServerConfig
+    opening: Opening
+    runs: Runs
+    background: Background
+    answers: Answers
+    others: OtherProcesses
+    broke_down: BrokeDown
+
+    def answer(
+        self,
+        incoming: Incoming,
+        job: Job,
+        make_writer: MakeWriter,
+        write_error: ErrorWriter,
+        *,
+        door: LaterDoor | None = None,
+    ) -> Awaitable[ASGIApp]:
+        return Exchange(self, incoming, job, make_writer, write_error, door=door).answer()
+
+
 class Exchange:
     """One request and its answer.
 
@@ -83,7 +112,7 @@ class Exchange:
 
     def __init__(
         self,
-        server: Server,
+        answering: Answering,
         incoming: Incoming,
         job: Job,
         make_writer: MakeWriter,
@@ -93,7 +122,8 @@ class Exchange:
         may_be_cancelled: bool = False,
         door: LaterDoor | None = None,
     ) -> None:
-        self._server = server
+        self._answering = answering
+        self._runs = answering.runs
         self._incoming = incoming
         self._job = job
         self._make_writer = make_writer
@@ -128,7 +158,7 @@ class Exchange:
             else:
                 await self._drive_side_by_side()
         except asyncio.CancelledError:
-            if not self._client_left and not self._server.runs.stopping and not self._cancelled_by_request():
+            if not self._client_left and not self._runs.stopping and not self._cancelled_by_request():
                 raise
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
@@ -143,7 +173,7 @@ class Exchange:
 
     async def _answer_later(self, headers: list[Header]) -> ASGIApp:
         """The runs are queued: whoever asks is told where to find them, or watches them and may leave."""
-        server, door = self._server, self._door
+        background, door = self._answering.background, self._door
         assert door is not None
         runs, owner = [live.run for live in self._lives], self._incoming.owner
         if self._job.next is not None:  # agents that hand over are driven where they came in
@@ -157,16 +187,16 @@ class Exchange:
             except BaseException as error:
                 await self._discard(lives, error)
                 raise
-            await server.background.add(lives)
+            await background.add(lives)
         headers.append(door.location(runs[0].id))
         if not self._job.request.stream:
             position: int | None = None
             with suppress(StoreError):  # it is queued: that is what the client must know
-                position = await server.background.position(runs[0].id, owner)
+                position = await background.position(runs[0].id, owner)
             return Json(door.later(self._writer, runs, position), 202, headers)
         if self._job.next is not None:
             return self._stream(headers)
-        followed = [await server.runs.follow([run.start], None) for run in runs]
+        followed = [await self._runs.follow([run.start], None) for run in runs]
         writer = number_frames(self._make_writer([run for run, _ in followed]), [run for run, _ in followed])
         why = partial(_why_stopped, [run for run, _ in followed])
         return EventStream([follower for _, follower in followed], writer, headers, is_open=True, why_unended=why)
@@ -177,15 +207,15 @@ class Exchange:
         if job.request.background:
             check_background(job.request, has_place=self._door is not None)
         elif self._lingers:
-            check_detach(self._server.runs, self._server.config, job.request, self._incoming.owner)
+            check_detach(self._runs, self._answering.config, job.request, self._incoming.owner)
         if name is not None:
-            name = await check_name(self._server.runs, job.request, self._incoming.owner, name)
+            name = await check_name(self._runs, job.request, self._incoming.owner, name)
         if job.request.session is not None:
             name = name or new_id("run")
             self._visit = await self._unless_away(self._enter(job.request.session, name))
         lives: list[LiveRun] = []
         try:
-            opening = open_runs(self._server, self._incoming.owner, job, name or "", self._visit)
+            opening = self._answering.opening.open_runs(self._incoming.owner, job, name or "", self._visit)
             lives = await self._unless_away(opening)
             # Nearly always one: a list of one costs a third of what it costs to go through a list.
             self._writer = self._make_writer([lives[0].run] if len(lives) == 1 else [live.run for live in lives])
@@ -198,7 +228,7 @@ class Exchange:
             await self._discard(lives, error)
             raise
         if self._visit is not None:
-            self._server.runs.sessions.begin(self._visit, [live.run.id for live in lives])
+            self._runs.sessions.begin(self._visit, [live.run.id for live in lives])
         self._lives = lives
         if job.next is not None:
             assert isinstance(self._writer, RelayWriter)
@@ -213,14 +243,14 @@ class Exchange:
 
     def _unless_away(self, work: Awaitable[T]) -> Awaitable[T]:
         """Until runs have begun, their client need not wait for a database that is away."""
-        reach = self._server.reach
+        reach = self._answering.others.reach
         return work if reach is None else reach.wait_for(work)
 
     async def _enter(self, wish: SessionWish, run: str) -> Visit:
         """Wait for the session, for as long as the client does."""
         if self._job.request.keep != "stored":
             raise BadRequest("'session_id' needs a run that is stored; leave 'store' out", param="session_id")
-        entering = asyncio.ensure_future(self._server.runs.sessions.enter(self._incoming.owner, wish, run))
+        entering = asyncio.ensure_future(self._runs.sessions.enter(self._incoming.owner, wish, run))
         watch = Watch(self._incoming.receive, lambda: _stop(entering))
         try:
             return await entering
@@ -260,11 +290,11 @@ class Exchange:
             self._broken(live.error, live)
         if self._visit is not None and all(one.task is None for one in self._lives) and not self._is_let_go():
             for one in self._lives:
-                self._server.runs.sessions.over_soon(one.run.id)
+                self._runs.sessions.over_soon(one.run.id)
 
     def _is_let_go(self) -> bool:
         """Whether a run goes on in the next process, and with its session: nobody else does until then."""
-        if not self._server.runs.stopping:
+        if not self._runs.stopping:
             return False
         runs = [live.run for live in self._lives]
         return any(run.outlives and run.ended is None and not run.is_waiting for run in runs)
@@ -297,7 +327,7 @@ class Exchange:
 
     def _broken(self, error: BaseException, live: LiveRun | Relay) -> RondaError:
         last = live.legs[-1].live if isinstance(live, Relay) else live
-        self._server.recovery.broke_down(last, error)
+        self._answering.broke_down(last, error)
         return _as_ours(error)
 
     def _gone(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 from starlette.types import ASGIApp
@@ -22,19 +22,17 @@ from ronda.drive import check_answer
 from ronda.errors import BadRequest, NotFound
 from ronda.host.log import ALL_PREVIEWS, Follower, Position, until_over
 from ronda.host.run import LiveRun
-from ronda.server.answering.answer import Writer, is_paused
+from ronda.server.answering.answer import Answering, Writer, is_paused
 from ronda.server.answering.follow import EventStream
 from ronda.server.answering.stored_answers import AnswerDoor
 from ronda.server.http.failure import ErrorWriter, run_error_answer
 from ronda.server.http.incoming import Header, Incoming, Json
 from ronda.server.http.watch import Watch
-from ronda.server.services.answers import Conflict, answer_questions, find_question
+from ronda.server.services.answers import Answers, Conflict
+from ronda.server.services.runs import Runs
 from ronda.server.services.siblings import siblings_of
 from ronda.wire.approvals import Decision
 from ronda.wire.failures import Failure, failure_of_run, why_unended
-
-if TYPE_CHECKING:
-    from ronda.server.app import Server
 
 _LOOKS_EVERY: Final = 0.5  # seconds, for what others decide …
 _LONGEST_LOOK: Final = 20.0  # … and for so long, before a plain answer says that it still waits
@@ -58,7 +56,7 @@ class Choice(Struct):
 
 
 async def continue_answer(
-    server: Server,
+    answering: Answering,
     incoming: Incoming,
     decisions: Sequence[Decision],
     stream: bool,
@@ -73,11 +71,11 @@ async def continue_answer(
     def make_writer(runs: Sequence[Run], since: Sequence[int]) -> Writer:
         return door.make_writer(runs)
 
-    return await resume_answer(server, incoming, decisions, stream, check, make_writer, error)
+    return await resume_answer(answering, incoming, decisions, stream, check, make_writer, error)
 
 
 async def resume_answer(
-    server: Server,
+    answering: Answering,
     incoming: Incoming,
     decisions: Sequence[Decision],
     stream: bool,
@@ -85,17 +83,19 @@ async def resume_answer(
     make_writer: MakeWriterAgain,
     write_error: ErrorWriter,
 ) -> ASGIApp:
-    owner = incoming.owner
-    choices = await _choices(server, owner, decisions, is_of_door)
-    await _tell(server, owner, decisions, choices, stream)
+    owner, runs, answers = incoming.owner, answering.runs, answering.answers
+    choices = await _choices(runs, answers, owner, decisions, is_of_door)
+    await _tell(runs, answers, owner, decisions, choices, stream)
     id = choices[0].start.run.encode()
     ids = b", ".join([choice.start.run.encode() for choice in choices])
     headers: list[Header] = [(b"x-request-id", id), (b"request-id", id), (b"x-ronda-run", ids)]
     if not any(one.verdict for one in decisions):
-        await _until_decided(server, incoming, choices, stream)
+        seconds = answering.config.approval_timeout
+        seconds = seconds if stream else min(seconds, _LONGEST_LOOK)
+        await _until_decided(runs, incoming, choices, seconds)
     if stream:
-        return await _stream(server, choices, make_writer, headers)
-    await _until_settled(server, incoming, choices)
+        return await _stream(runs, choices, make_writer, headers)
+    await _until_settled(runs, incoming, choices)
     return _plain(choices, make_writer, write_error, headers)
 
 
@@ -103,11 +103,11 @@ async def resume_answer(
 
 
 async def _choices(
-    server: Server, owner: str, decisions: Sequence[Decision], is_of_door: Callable[[Run], bool]
+    all_runs: Runs, answers: Answers, owner: str, decisions: Sequence[Decision], is_of_door: Callable[[Run], bool]
 ) -> list[Choice]:
     names: list[str] = []
     for at, one in enumerate(decisions):
-        name = await find_question(server, one.id, owner)
+        name = await answers.find_question(one.id, owner)
         if name is None:
             raise NotFound(
                 f"there is no approval '{one.id[:100]}': it is unknown, or its run is not kept any more",
@@ -115,7 +115,7 @@ async def _choices(
                 code="approval_not_found",
             )
         names.append(name)
-    first = await server.runs.read(names[0], owner)
+    first = await all_runs.read(names[0], owner)
     run = rebuild(first)
     if not is_of_door(run):
         raise BadRequest(
@@ -130,7 +130,7 @@ async def _choices(
     ids = {one.id for one in decisions}
     choices: list[Choice] = []
     for name in together:
-        events = await server.runs.read(name, owner)
+        events = await all_runs.read(name, owner)
         answered = [at for at, event in enumerate(events) if type(event) is Answered and event.id in ids]
         since = min(answered, default=len(events)) if name in names else 1  # the other choices are told as they were
         choices.append(Choice(events, since))
@@ -138,26 +138,31 @@ async def _choices(
 
 
 async def _tell(
-    server: Server, owner: str, decisions: Sequence[Decision], choices: Sequence[Choice], stream: bool
+    runs: Runs,
+    known: Answers,
+    owner: str,
+    decisions: Sequence[Decision],
+    choices: Sequence[Choice],
+    stream: bool,
 ) -> None:
     """All of the decisions, or none."""
     answers: list[tuple[Choice, Answered]] = []
     for one in decisions:
         if (answer := one.answer(owner)) is not None:
-            choice = await _asked_by(server, choices, one, owner)
-            live = server.runs.live.get(choice.start.run)
+            choice = await _asked_by(known, choices, one, owner)
+            live = runs.live.get(choice.start.run)
             check_answer(rebuild(choice.events) if live is None else live.run, answer)
             answers.append((choice, answer))
     by_run: dict[str, list[Answered]] = {}
     for choice, answer in answers:
         by_run.setdefault(choice.start.run, []).append(answer)
-    lives = await answer_questions(server, owner, by_run, waits=stream)
+    lives = await known.answer_questions(owner, by_run, waits=stream)
     for choice, _ in answers:
         choice.live = lives[choice.start.run]
 
 
-async def _asked_by(server: Server, choices: Sequence[Choice], decision: Decision, owner: str) -> Choice:
-    name = await find_question(server, decision.id, owner)
+async def _asked_by(known: Answers, choices: Sequence[Choice], decision: Decision, owner: str) -> Choice:
+    name = await known.find_question(decision.id, owner)
     choice = next(choice for choice in choices if choice.start.run == name)
     if type(choice.events[-1]) is RunFinished:
         raise Conflict(f"the approval '{decision.id}' is decided already: its run is over", code="run_is_over")
@@ -167,54 +172,53 @@ async def _asked_by(server: Server, choices: Sequence[Choice], decision: Decisio
 # ---- what came of it ---------------------------------------------------------------------------------------------------
 
 
-async def _until_decided(server: Server, incoming: Incoming, choices: Sequence[Choice], stream: bool) -> None:
+async def _until_decided(runs: Runs, incoming: Incoming, choices: Sequence[Choice], seconds: float) -> None:
     """Until somebody else has decided, or nobody has for a while."""
-    most = server.config.approval_timeout if stream else min(server.config.approval_timeout, _LONGEST_LOOK)
-    end, gone = time.monotonic() + most, asyncio.get_running_loop().create_future()
+    end, gone = time.monotonic() + seconds, asyncio.get_running_loop().create_future()
     watch = Watch(incoming.receive, lambda: gone.set_result(None))
     try:
-        while any(_is_left_waiting(server, choice) for choice in choices):
+        while any(_is_left_waiting(runs, choice) for choice in choices):
             if gone.done() or (left := end - time.monotonic()) <= 0:
                 return
             await asyncio.wait([gone], timeout=min(left, _LOOKS_EVERY))
             for choice in choices:
-                choice.events = await server.runs.read(choice.start.run, incoming.owner)
+                choice.events = await runs.read(choice.start.run, incoming.owner)
     finally:
         watch.stop()
 
 
-def _is_left_waiting(server: Server, choice: Choice) -> bool:
+def _is_left_waiting(runs: Runs, choice: Choice) -> bool:
     name = choice.start.run
-    return name not in server.runs.live and rebuild(choice.events).is_waiting
+    return name not in runs.live and rebuild(choice.events).is_waiting
 
 
-async def _until_settled(server: Server, incoming: Incoming, choices: Sequence[Choice]) -> None:
+async def _until_settled(runs: Runs, incoming: Incoming, choices: Sequence[Choice]) -> None:
     """Until the runs are over, or wait for people again. A client that leaves does not end them."""
     gone = asyncio.get_running_loop().create_future()
     watch = Watch(incoming.receive, lambda: gone.set_result(None))
     try:
         for choice in choices:
-            live = choice.live or server.runs.live.get(choice.start.run)
+            live = choice.live or runs.live.get(choice.start.run)
             if live is not None:
                 over = asyncio.ensure_future(until_over(live.follow()))
                 await asyncio.wait([over, gone], return_when=asyncio.FIRST_COMPLETED)
                 over.cancel()
-            choice.events = await server.runs.read(choice.start.run, incoming.owner)
+            choice.events = await runs.read(choice.start.run, incoming.owner)
     finally:
         watch.stop()
 
 
 async def _stream(
-    server: Server, choices: Sequence[Choice], make_writer: MakeWriterAgain, headers: Sequence[Header]
+    all_runs: Runs, choices: Sequence[Choice], make_writer: MakeWriterAgain, headers: Sequence[Header]
 ) -> ASGIApp:
     followed: list[tuple[Run, Follower]] = []
     for choice in choices:
         behind: Position = (choice.since - 1, ALL_PREVIEWS)
-        live = choice.live or server.runs.live.get(choice.start.run)
+        live = choice.live or all_runs.live.get(choice.start.run)
         if live is not None:
             followed.append((live.run, live.follow(behind)))
         else:
-            followed.append(await server.runs.follow(choice.events, behind))
+            followed.append(await all_runs.follow(choice.events, behind))
     runs = [run for run, _ in followed]
     writer = make_writer(runs, [choice.since for choice in choices])
     _skip(writer, choices)

@@ -6,7 +6,6 @@ A group is named after its first run: `group_ab12` is that of `run_ab12`, and ea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -14,25 +13,22 @@ from ronda.core.events import RunStarted
 from ronda.host.run import LiveRun
 from ronda.journal.tally import first_of_group
 from ronda.journal.tally import group_of as group_of
-from ronda.server.answering.opening import Job, open_runs
+from ronda.server.answering.opening import Job, Opening
 from ronda.server.services.runs import Runs, new_id
 from ronda.server.services.siblings import about_siblings, siblings_of
-
-if TYPE_CHECKING:
-    from ronda.server.app import Server
 
 
 def new_names(count: int) -> list[str]:
     return [new_id("run") for _ in range(count)]
 
 
-async def open_group(server: Server, owner: str, jobs: Sequence[Job], names: Sequence[str]) -> list[LiveRun]:
+async def open_group(opening: Opening, owner: str, jobs: Sequence[Job], names: Sequence[str]) -> list[LiveRun]:
     """One run for each job, under these names; all of them, or none."""
     lives: list[LiveRun] = []
     for name, job in zip(names, jobs, strict=True):
         request = replace(job.request, about={**job.request.about, **about_siblings(names)})
         try:
-            lives += await open_runs(server, owner, replace(job, request=request), name)
+            lives += await opening.open_runs(owner, replace(job, request=request), name)
         except BaseException:
             for live in lives:
                 live.discard("a sibling could not be opened")

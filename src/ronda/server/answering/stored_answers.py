@@ -22,6 +22,7 @@ from ronda.server.answering.handoff_runs import HandoffFollower, read_handoff_ru
 from ronda.server.answering.relay import RelayWriter
 from ronda.server.http.incoming import Header, Incoming, Json
 from ronda.server.http.query import Query
+from ronda.server.http.routing import Dialect, Route
 from ronda.server.services.siblings import siblings_of
 from ronda.wire.background import progress, status_of_all
 from ronda.wire.failures import Failure, error_in_stream, failure_of_run, why_unended
@@ -29,7 +30,8 @@ from ronda.wire.json import encode
 
 if TYPE_CHECKING:
     from ronda.server.answering.answer import MakeWriter, Writer
-    from ronda.server.app import Server
+    from ronda.server.services.background import Background
+    from ronda.server.services.runs import Runs
 
 
 @runtime_checkable
@@ -57,48 +59,65 @@ class AnswerDoor(Struct, frozen=True):
     def later(self, writer: Writer, runs: Sequence[Run], position: int | None) -> bytes:
         return unfinished_body(writer, runs, position)
 
-    async def retrieve(self, server: Server, incoming: Incoming) -> ASGIApp:
-        found = await self._found(server, incoming)
-        if Query(incoming).truth("stream"):
-            return await follow_answer(server, incoming, self.make_writer, found)
-        if STARTING_AFTER in incoming.query:
-            raise BadRequest(f"'{STARTING_AFTER}' goes with stream=true", param=STARTING_AFTER)
-        return await show_answer(server, self.make_writer, found)
-
-    async def cancel(self, server: Server, incoming: Incoming) -> ASGIApp:
-        for events in await self._found(server, incoming):
-            run = rebuild(events)
-            if run.ended is None:
-                await server.runs.end(run.id, incoming.owner)
-        found = await self._found(server, incoming)
-        if any(rebuild(events).ended is None for events in found):
-            raise BadRequest(f"'{self._id(incoming)}' is driven by another process; it cannot be cancelled here")
-        return await show_answer(server, self.make_writer, found)
-
-    async def delete(self, server: Server, incoming: Incoming) -> ASGIApp:
-        for events in await self._found(server, incoming):
-            id = rebuild(events).id
-            await server.runs.end(id, incoming.owner)
-            server.runs.logs.forget(id)
-            await server.runs.journal.forget(id)
-        return Json(encode({"id": self._id(incoming), "object": f"{self.object}.deleted", "deleted": True}))
-
-    def _id(self, incoming: Incoming) -> str:
-        return self.prefix + incoming.places["id"]
-
-    async def _found(self, server: Server, incoming: Incoming) -> list[list[Event]]:
-        """The runs of an answer, one per choice; nobody's but their owner's."""
-        id = self._id(incoming)
-        name = "run_" + incoming.places["id"]
-        first = await server.runs.read(name, incoming.owner)
-        if not first or not self.has(start := _start_of(first)):
-            raise NotFound(f"there is no {self.object} '{id[:100]}', or it is not kept any more", param="id")
-        others = [other for other in siblings_of(start) if other != name]
-        return [first, *[await server.runs.read(other, incoming.owner) for other in others]]
-
     def has(self, start: RunStarted) -> bool:
         """Whether a run came in by this door."""
         return self.key in start.about and not (self.without and self.without in start.about)
+
+
+class StoredAnswers:
+    """The addresses of a door's answers."""
+
+    def __init__(self, door: AnswerDoor, runs: Runs, background: Background) -> None:
+        self._door = door
+        self._runs = runs
+        self._background = background
+
+    def routes(self, dialect: Dialect) -> tuple[Route, ...]:
+        path = f"{self._door.path}/{self._door.prefix}" + "{id}"
+        return (
+            Route("GET", path, dialect, self.retrieve, "read", of_run="run_"),
+            Route("DELETE", path, dialect, self.delete, "write", of_run="run_"),
+            Route("POST", f"{path}/cancel", dialect, self.cancel, "write", of_run="run_"),
+        )
+
+    async def retrieve(self, incoming: Incoming) -> ASGIApp:
+        found = await self._found(incoming)
+        if Query(incoming).truth("stream"):
+            return await follow_answer(self._runs, incoming, self._door.make_writer, found)
+        if STARTING_AFTER in incoming.query:
+            raise BadRequest(f"'{STARTING_AFTER}' goes with stream=true", param=STARTING_AFTER)
+        return await show_answer(self._runs, self._background, self._door.make_writer, found)
+
+    async def cancel(self, incoming: Incoming) -> ASGIApp:
+        for events in await self._found(incoming):
+            run = rebuild(events)
+            if run.ended is None:
+                await self._runs.end(run.id, incoming.owner)
+        found = await self._found(incoming)
+        if any(rebuild(events).ended is None for events in found):
+            raise BadRequest(f"'{self._id(incoming)}' is driven by another process; it cannot be cancelled here")
+        return await show_answer(self._runs, self._background, self._door.make_writer, found)
+
+    async def delete(self, incoming: Incoming) -> ASGIApp:
+        for events in await self._found(incoming):
+            id = rebuild(events).id
+            await self._runs.end(id, incoming.owner)
+            self._runs.logs.forget(id)
+            await self._runs.journal.forget(id)
+        return Json(encode({"id": self._id(incoming), "object": f"{self._door.object}.deleted", "deleted": True}))
+
+    def _id(self, incoming: Incoming) -> str:
+        return self._door.prefix + incoming.places["id"]
+
+    async def _found(self, incoming: Incoming) -> list[list[Event]]:
+        """The runs of an answer, one per choice; nobody's but their owner's."""
+        id = self._id(incoming)
+        name = "run_" + incoming.places["id"]
+        first = await self._runs.read(name, incoming.owner)
+        if not first or not self._door.has(start := _start_of(first)):
+            raise NotFound(f"there is no {self._door.object} '{id[:100]}', or it is not kept any more", param="id")
+        others = [other for other in siblings_of(start) if other != name]
+        return [first, *[await self._runs.read(other, incoming.owner) for other in others]]
 
 
 def _start_of(events: list[Event]) -> RunStarted:
@@ -108,11 +127,11 @@ def _start_of(events: list[Event]) -> RunStarted:
 
 
 async def follow_answer(
-    server: Server, incoming: Incoming, make_writer: MakeWriter, found: Sequence[list[Event]]
+    all_runs: Runs, incoming: Incoming, make_writer: MakeWriter, found: Sequence[list[Event]]
 ) -> ASGIApp:
     """The stream of an answer, behind what its client has seen of it."""
     seen = frames_seen(incoming, len(found)) or [0] * len(found)
-    followed = [await server.runs.follow(events, None) for events in found]
+    followed = [await all_runs.follow(events, None) for events in found]
     runs, followers = [run for run, _ in followed], [follower for _, follower in followed]
     is_whole = all(follower.is_whole for follower in followers)
     if not is_whole:
@@ -121,12 +140,12 @@ async def follow_answer(
     reads: list[HandoffFollower | None] = [None] * len(runs)
     if isinstance(writer, RelayWriter):
         legs = zip(runs, followers, strict=True)
-        reads = [HandoffFollower(server.runs, *one, writer, sibling) for sibling, one in enumerate(legs)]
+        reads = [HandoffFollower(all_runs, *one, writer, sibling) for sibling, one in enumerate(legs)]
 
     def why(sibling: int) -> Failure | None:
         legs = reads[sibling]
         run = runs[sibling] if legs is None else legs.run
-        live = server.runs.live.get(run.id)
+        live = all_runs.live.get(run.id)
         return why_unended(run, None if live is None else live.error)
 
     numbered = NumberedFrames(writer, seen, with_ids=runs[0].start.outlives, is_whole=is_whole)
@@ -135,15 +154,17 @@ async def follow_answer(
     return EventStream(both, numbered, headers, is_open=True, why_unended=why)
 
 
-async def show_answer(server: Server, make_writer: MakeWriter, found: Sequence[list[Event]]) -> Json:
+async def show_answer(
+    all_runs: Runs, background: Background, make_writer: MakeWriter, found: Sequence[list[Event]]
+) -> Json:
     """The door's own object: the answer, or how far it has come."""
     owner = _start_of(found[0]).owner
-    choices = [await read_handoff_runs(server.runs, events, owner) for events in found]
+    choices = [await read_handoff_runs(all_runs, events, owner) for events in found]
     runs = [rebuild(legs[-1]) for legs in choices]
     writer = make_writer([rebuild(legs[0]) for legs in choices])
     position = None
     if any(run.ended is None for run in runs):
-        position = await server.background.position(runs[0].id, runs[0].start.owner)
+        position = await background.position(runs[0].id, runs[0].start.owner)
     failure = next((failure for run in runs if run.ended is not None and (failure := failure_of_run(run))), None)
     if failure is None and all(run.ended is not None or run.is_waiting for run in runs):
         for sibling, legs in enumerate(choices):

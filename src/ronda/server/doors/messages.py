@@ -6,8 +6,7 @@ Counting never calls a model; where nobody can be asked it is an estimate (`wire
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 from starlette.types import ASGIApp
@@ -16,59 +15,92 @@ from ronda.core.plan import Options, Plan
 from ronda.core.run import Run
 from ronda.drive import capabilities_of
 from ronda.errors import BadRequest, RondaError
-from ronda.server.answering.answer import Exchange
+from ronda.server.answering.answer import Answering
 from ronda.server.answering.continuation import continue_answer
-from ronda.server.answering.opening import Job, count
+from ronda.server.answering.opening import Job
+from ronda.server.config import ServerConfig
 from ronda.server.doors.messages_route import MESSAGE_ANSWERS, messages_error
 from ronda.server.http.failure import error_answer, failure_of
 from ronda.server.http.incoming import Incoming, Json
 from ronda.server.services.hosted_tools import ServerNames, needs_met_here
-from ronda.server.services.models import Target
+from ronda.server.services.models import Models, Target
 from ronda.server.services.runs import new_id
 from ronda.server.services.secrets import with_secrets
+from ronda.server.services.toolbox import Toolbox
 from ronda.wire.anthropic import API
 from ronda.wire.anthropic.server_answer import MessageAnswer, passes_over_events
 from ronda.wire.anthropic.server_error import write_error
 from ronda.wire.anthropic.server_request import MessagesRequest, for_anthropic, for_others, read_request
 from ronda.wire.failures import Failure
 
-if TYPE_CHECKING:
-    from ronda.server.app import Server
 
+class MessagesDoor:
+    def __init__(
+        self,
+        answering: Answering,
+        models: Models,
+        toolbox: Toolbox,
+        server_names: Callable[[], ServerNames | None],
+        settings: Callable[[], ServerConfig],
+    ) -> None:
+        self._answering = answering
+        self._models = models
+        self._toolbox = toolbox
+        self._server_names = server_names
+        self._settings = settings
 
-async def answer(server: Server, incoming: Incoming) -> ASGIApp:
-    known = _RequestId()
-    try:
-        request, target = await read_job(server, incoming)
+    async def answer(self, incoming: Incoming) -> ASGIApp:
+        known = _RequestId()
+        try:
+            request, target = await self.read_job(incoming)
+            if request.decisions:
+                return await continue_answer(
+                    self._answering, incoming, request.decisions, request.stream, MESSAGE_ANSWERS, messages_error
+                )
+            assert target is not None
+            if not passes_over_events(incoming.header(b"user-agent") or ""):
+                request = replace(request, answer=replace(request.answer, shows_tools=False))
+
+            def writer(runs: Sequence[Run]) -> MessageAnswer:
+                known.id = runs[0].id
+                return MessageAnswer(runs)
+
+            job = Job(request, target)
+            return await self._answering.answer(incoming, job, writer, known.error, door=MESSAGE_ANSWERS)
+        except RondaError as error:
+            return known.refusal(error)
+
+    async def count_tokens(self, incoming: Incoming) -> ASGIApp:
+        known = _RequestId()
+        try:
+            request, target = await self.read_job(incoming)
+            if target is None:
+                raise BadRequest("'approvals' has no tokens to count; leave it out", param="approvals")
+            turns = (await self._answering.runs.rejoin(request.turns, incoming.owner)).turns
+            tokens = await self._answering.opening.count(target, request, turns, incoming.owner)
+        except RondaError as error:
+            return known.refusal(error)
+        return Json(b'{"input_tokens":%d}' % max(1, tokens), 200, known.headers)
+
+    async def read_job(self, incoming: Incoming) -> tuple[MessagesRequest, Target | None]:
+        """The request in the words of the model that will answer it; None if it goes on with an answer that is begun."""
+        version, betas = incoming.header(b"anthropic-version"), incoming.header(b"anthropic-beta")
+        request = await incoming.read(self._settings().max_body, lambda body: read_request(body, version, betas))
         if request.decisions:
-            return await continue_answer(
-                server, incoming, request.decisions, request.stream, MESSAGE_ANSWERS, messages_error
+            return request, None
+        target = await self._models.find(request.model, incoming.owner)
+        if target.spec.partition(":")[0] == API:
+            rules = self._settings().rules_for(request.permission)
+            request = for_anthropic(
+                request,
+                needs_met_here(self._toolbox, self._server_names(), target, request.own_needs, rules),
             )
-        assert target is not None
-        if not passes_over_events(incoming.header(b"user-agent") or ""):
-            request = replace(request, answer=replace(request.answer, shows_tools=False))
-
-        def writer(runs: Sequence[Run]) -> MessageAnswer:
-            known.id = runs[0].id
-            return MessageAnswer(runs)
-
-        job = Job(request, target)
-        return await Exchange(server, incoming, job, writer, known.error, door=MESSAGE_ANSWERS).answer()
-    except RondaError as error:
-        return known.refusal(error)
-
-
-async def count_tokens(server: Server, incoming: Incoming) -> ASGIApp:
-    known = _RequestId()
-    try:
-        request, target = await read_job(server, incoming)
-        if target is None:
-            raise BadRequest("'approvals' has no tokens to count; leave it out", param="approvals")
-        turns = (await server.runs.rejoin(request.turns, incoming.owner)).turns
-        tokens = await count(server, target, request, turns, incoming.owner)
-    except RondaError as error:
-        return known.refusal(error)
-    return Json(b'{"input_tokens":%d}' % max(1, tokens), 200, known.headers)
+            return request, with_secrets(target, request)
+        thinks = _can_think(target, request)
+        if not thinks:
+            warning = "this model cannot be told how much to think; 'thinking' was ignored"
+            request = replace(request, effort=None, answer=replace(request.answer, warnings=(warning,)))
+        return for_others(request), target
 
 
 class _RequestId:
@@ -89,27 +121,6 @@ class _RequestId:
 
 
 # ---- what is asked, of whom -------------------------------------------------------------------------------------------
-
-
-async def read_job(server: Server, incoming: Incoming) -> tuple[MessagesRequest, Target | None]:
-    """The request in the words of the model that will answer it; None if it goes on with an answer that is begun."""
-    version, betas = incoming.header(b"anthropic-version"), incoming.header(b"anthropic-beta")
-    request = await incoming.read(server.config.max_body, lambda body: read_request(body, version, betas))
-    if request.decisions:
-        return request, None
-    target = await server.models.find(request.model, incoming.owner)
-    if target.spec.partition(":")[0] == API:
-        rules = server.config.rules_for(request.permission)
-        request = for_anthropic(
-            request,
-            needs_met_here(server.toolbox, server.features.provided(ServerNames), target, request.own_needs, rules),
-        )
-        return request, with_secrets(target, request)
-    thinks = _can_think(target, request)
-    if not thinks:
-        warning = "this model cannot be told how much to think; 'thinking' was ignored"
-        request = replace(request, effort=None, answer=replace(request.answer, warnings=(warning,)))
-    return for_others(request), target
 
 
 def _can_think(target: Target, request: MessagesRequest) -> bool:

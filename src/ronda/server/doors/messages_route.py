@@ -3,7 +3,7 @@ and most servers hear one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from starlette.types import ASGIApp
@@ -15,8 +15,10 @@ from ronda.wire.anthropic.server_error import write_error
 from ronda.wire.failures import Failure
 
 if TYPE_CHECKING:
-    from ronda.server.app import Server
+    from ronda.server.doors.messages import MessagesDoor
+    from ronda.server.services.models import Target
     from ronda.wire.anthropic.server_answer import MessageAnswer
+    from ronda.wire.anthropic.server_request import MessagesRequest
 
 
 def messages_error(failure: Failure) -> bytes:
@@ -32,13 +34,23 @@ def _write(runs: Sequence[Run]) -> MessageAnswer:
 MESSAGE_ANSWERS: Final = AnswerDoor("/v1/messages", "msg_", "message", "message", _write)
 
 
-async def messages(server: Server, incoming: Incoming) -> ASGIApp:
-    from ronda.server.doors import messages as door
+class MessagesRoute:
+    """`make` makes the door, with the first request."""
 
-    return await door.answer(server, incoming)
+    def __init__(self, make: Callable[[], MessagesDoor]) -> None:
+        self._make = make
+        self._made: MessagesDoor | None = None
 
+    def _door(self) -> MessagesDoor:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
 
-async def count_tokens(server: Server, incoming: Incoming) -> ASGIApp:
-    from ronda.server.doors import messages as door
+    async def read_job(self, incoming: Incoming) -> tuple[MessagesRequest, Target | None]:
+        return await self._door().read_job(incoming)
 
-    return await door.count_tokens(server, incoming)
+    async def answer(self, incoming: Incoming) -> ASGIApp:
+        return await self._door().answer(incoming)
+
+    async def count_tokens(self, incoming: Incoming) -> ASGIApp:
+        return await self._door().count_tokens(incoming)

@@ -30,6 +30,7 @@ from ronda.server.http.incoming import Header, Incoming
 from ronda.server.http.routing import Route
 from ronda.server.services.asking import Ask as Ask
 from ronda.server.services.models import Source
+from ronda.server.services.reopening import Reopening as Reopening
 from ronda.server.services.toolbox import Brought as Brought
 from ronda.server.services.toolbox import Offer
 from ronda.wire.capabilities import Capability, Need
@@ -38,17 +39,25 @@ from ronda.wire.door_request import DoorRequest
 if TYPE_CHECKING:
     from ronda.core.run import Run
     from ronda.files.file_store import FileStore
+    from ronda.files.skill_store import SkillStore
     from ronda.host.run import LiveRun
     from ronda.host.supervisor import Supervisor
-    from ronda.server.answering.answer import MakeWriter
+    from ronda.server.answering.answer import Answering, MakeWriter
     from ronda.server.answering.opening import Job
     from ronda.server.config import ServerConfig
     from ronda.server.http.auth import Auth
     from ronda.server.http.failure import ErrorWriter
     from ronda.server.http.open_requests import OpenRequests
+    from ronda.server.services.agent_files import AgentFiles
+    from ronda.server.services.callers import Callers
+    from ronda.server.services.container_host import ContainerHost
     from ronda.server.services.models import Models
     from ronda.server.services.runs import Runs
+    from ronda.server.services.supplies import Supplier
+    from ronda.server.services.toolbox import Toolbox
+    from ronda.server.services.whole_sessions import WholeSessions
     from ronda.store.catalog import Catalog
+    from ronda.tools.mcp.servers import ServersPerLoop
 
 # Whose runs, what each is asked, and their names → the runs, all of them or none.
 OpenGroup: TypeAlias = "Callable[[str, Sequence[Job], Sequence[str]], Awaitable[list[LiveRun]]]"
@@ -86,13 +95,6 @@ class Figure(Struct, frozen=True):
     help: str = ""
 
 
-class Reopening(Struct, frozen=True):
-    """What a run is driven on with."""
-
-    provider: Provider
-    tools: Mapping[str, Tool]
-
-
 class Refused(BadRequest):
     """The caller is not let in now: said in its dialect, before anything was started."""
 
@@ -116,7 +118,8 @@ class AnswerRequest(Protocol):
 class Services(Struct, frozen=True):
     """What a server has for its features."""
 
-    answer: AnswerRequest  # for doors
+    answer: AnswerRequest  # for doors of other packages
+    answering: Answering  # for those in the box: what answers are made with
     open_group: OpenGroup  # for doors whose answers are several runs, side by side
     broke_down: BrokeDown  # for those who drive runs themselves: something of ours broke in one
 
@@ -126,12 +129,26 @@ class Services(Struct, frozen=True):
     files: FileStore
     runs: Runs  # under way (`live`) and kept (`journal`, `find`, `follow`)
     models: Models
+    toolbox: Toolbox
+    skills: SkillStore
+    containers: ContainerHost
+    sessions: WholeSessions
+    supplier: Callable[[], Supplier]  # of files and skills that requests bring
+    callers: Callers  # whose requests are
     supervisor: Supervisor
     clock: Callable[[], float]  # the time of all who share the catalog
     auth: Auth  # whose a request is that no feature knows
     open_requests: OpenRequests  # under way, by their keys
     figures: Callable[[], Iterable[Figure]]  # of all features
     feature_names: Callable[[], Sequence[str]]  # of all that this server has
+    settings: Callable[[], ServerConfig]  # of now: some are read again while the server runs
+    reopen: Callable[[RunStarted, Sequence[Event]], Awaitable[Reopening | None]]  # of a run that a feature began itself
+    provided: Callable[
+        [type], Any
+    ]  # what a feature provides (`Feature.provides`), once all are made; None if none does
+    core_needs: Callable[[Sequence[Need]], Sequence[Need]]  # without those that features look at (`Feature.others`)
+    agent_files: AgentFiles | None  # of the operator's folder
+    mcp: Callable[[], ServersPerLoop | None]  # the operator's MCP servers
     data_folder: Path | None  # None: what is kept in files is forgotten with the process
     tool_names: frozenset[str] = frozenset()  # of tools that the server has without features
     given: Mapping[str, Any] = {}  # objects that a program gave with its settings: what is searched with, …
@@ -144,6 +161,7 @@ class Feature:
     settings: ClassVar[type[Struct] | None] = None  # of a feature of another package; the table names those in the box
     commands: ClassVar[Sequence[Command]] = ()  # likewise: `ronda NAME …` loads the feature NAME of another package
     is_feature: ClassVar[bool] = True
+    is_door: ClassVar[bool] = False  # it brings addresses that every server has
     is_steady: bool = True  # a usual request always gets the same from it; else requests are set up one by one
     tool_names: Sequence[str] = ()  # of tools that `tools` brings to some requests
     sign_in_headers: Sequence[bytes] = ()  # in small letters: `sign_in` is asked of requests that have one; (): of all

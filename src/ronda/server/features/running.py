@@ -22,9 +22,9 @@ from ronda.drive import Tool
 from ronda.errors import BadConfig, RondaError
 from ronda.host.supervisor import Supervisor, done_or_reported
 from ronda.server.config import ServerConfig
-from ronda.server.features.contract import Ask, Brought, Chore, Feature, Figure, Reopening, Services, overrides
+from ronda.server.features.contract import Ask, Brought, Chore, Feature, Figure, Reopening, overrides
 from ronda.server.http.incoming import Header, Headers, Incoming, Whole
-from ronda.server.http.routing import Route, Routes
+from ronda.server.http.routing import Dialect, Route, Routes
 from ronda.store.catalog import Catalog
 from ronda.store.claims import Claims
 from ronda.wire.capabilities import Capability, Need
@@ -50,12 +50,21 @@ def add_tables(classes: Iterable[type[Feature]], catalog: Catalog) -> None:
 
 
 class Features:
-    def __init__(self, classes: Sequence[type[Feature]], config: ServerConfig, services: Services) -> None:
-        names = [feature.name for feature in classes]
+    """There from the beginning, so that others may hold it; empty until the features are made (`fill`)."""
+
+    def __init__(self, made: Sequence[Feature] = ()) -> None:
+        self._set(made)
+
+    def fill(self, made: Sequence[Feature]) -> None:
+        """Raises BadConfig."""
+        names = [feature.name for feature in made]
         if twice := {name for name in names if names.count(name) > 1}:
             raise BadConfig(f"two features are named '{min(twice)}'")
-        self.all: tuple[Feature, ...] = tuple([feature(config, services) for feature in classes])
-        self._by_name = dict(zip(names, self.all, strict=True))
+        self._set(made)
+
+    def _set(self, made: Sequence[Feature]) -> None:
+        self.all: tuple[Feature, ...] = tuple(made)
+        self._by_name = {feature.name: feature for feature in made}
         self.signing_in = self._with("sign_in")
         headers = [one.sign_in_headers for one in self.signing_in]
         self._signs_in_all = not all(headers)
@@ -91,17 +100,19 @@ class Features:
         """What one of them provides as such a thing; None if none does."""
         return self._provided.get(kind)
 
-    def routes(self, core: Routes) -> Routes:
-        """The table of addresses, with those of features after the core's."""
+    def routes(self, default: Dialect) -> Routes:
+        """The table of addresses. `default` is the dialect of those that are not in it."""
         rows: list[Route] = []
-        taken = {(row.method, row.path): "the server itself" for row in core.rows}
+        taken: dict[tuple[str, str], str] = {}
         for feature in self.all:
             for row in feature.routes():
                 if (owner := taken.get((row.method, row.path))) is not None:
                     raise BadConfig(f"the feature '{feature.name}' answers {row.method} {row.path}, as {owner} does")
-                taken[row.method, row.path] = f"the feature '{feature.name}'"
-                rows.append(row.with_handler(partial(_of_feature, row.handler)))
-        return core.with_rows(rows) if rows else core
+                taken[row.method, row.path] = (
+                    "the server itself" if feature.is_door else f"the feature '{feature.name}'"
+                )
+                rows.append(row)
+        return Routes(rows, default)
 
     # ---- requests ----------------------------------------------------------------------------------------------------
 
@@ -273,12 +284,6 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, RondaError) and text:
         return text
     return ": ".join([part for part in (type(error).__name__, text) if part])
-
-
-async def _of_feature(handler: Any, server: object, request: Incoming) -> ASGIApp:
-    """A handler of the core is given the server; one of a feature has what it needs."""
-    answer: ASGIApp = await handler(request)
-    return answer
 
 
 async def _keep(chore: Chore, feature: str, claims: Claims) -> None:

@@ -32,7 +32,8 @@ GIVEN: Final = "given:"  # before the name of an object that a program, or the c
 class FeatureRow(Struct, frozen=True):
     """A feature in the box. `feature`, `settings` and `commands` are `module:name`: its class, its settings' Struct, and a
     sequence of `Command`. It is made where one of the settings in `when` is not at its default, or an object is given; without
-    any, always. One that `is_island` is made wherever it is installed; where it is not, settings in `when` are refused."""
+    any, always. One that `is_door` brings addresses that every server has. One that
+    `is_island` is made wherever it is installed; where it is not, settings in `when` are refused."""
 
     name: str
     feature: str
@@ -40,6 +41,7 @@ class FeatureRow(Struct, frozen=True):
     commands: str = ""
     when: tuple[str, ...] = ()
     is_island: bool = False
+    is_door: bool = False
 
 
 class Command(Struct, frozen=True):
@@ -54,6 +56,14 @@ class Command(Struct, frozen=True):
 
 # In the order in which they are made, asked and told, but for what `Feature.after` says.
 FEATURES: Final[tuple[FeatureRow, ...]] = (
+    FeatureRow("chat", "ronda.server.features.doors:Chat", is_door=True),
+    FeatureRow("responses", "ronda.server.features.doors:Responses", is_door=True),
+    FeatureRow("messages", "ronda.server.features.doors:Messages", is_door=True),
+    FeatureRow("mistral", "ronda.server.features.doors:Mistral", is_door=True),
+    FeatureRow("files", "ronda.server.features.doors:Files", is_door=True),
+    FeatureRow("skills", "ronda.server.features.doors:Skills", is_door=True),
+    FeatureRow("own", "ronda.server.features.doors:Own", is_door=True),
+    FeatureRow("page", "ronda.server.features.doors:Page", is_door=True),
     FeatureRow(
         "prices",
         "ronda.server.features.prices.feature:Prices",
@@ -142,11 +152,18 @@ def make_config(values: Values) -> ServerConfig:
     return msgspec.structs.replace(config, parts={key: msgspec.convert(given, key) for key, given in parts.items()})
 
 
+def doors() -> list[type[Feature]]:
+    """The features that bring the addresses of every server, in their order."""
+    return [load_object(row.feature) for row in FEATURES if row.is_door]
+
+
 def wanted(config: ServerConfig, given: Mapping[str, Any] = MappingProxyType({})) -> list[type[Feature]]:
-    """The features that these settings ask for, each after those that it names in `after`. `given` are objects beside the
-    settings. Raises BadConfig."""
+    """The features that these settings ask for beside the doors, each after those that it names in `after`. `given` are objects
+    beside the settings. Raises BadConfig."""
     classes: dict[str, type[Feature]] = {}
     for row in FEATURES:
+        if row.is_door:
+            continue
         is_wanted = row.name in config.features or _is_wanted(row, config, given)
         if is_wanted or row.is_island:
             try:

@@ -11,17 +11,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
 from starlette.types import ASGIApp
 
 from ronda.server.http.failure import ErrorWriter
-from ronda.server.http.incoming import NO_PLACES
+from ronda.server.http.incoming import NO_PLACES, Incoming
 from ronda.store.scopes import Right
 from ronda.wire.capabilities import Capability
 from ronda.wire.failures import Failure
 
-# Of the core: called with the server and the request. Of a feature: with the request (`with_handler` joins the two).
-Handler: TypeAlias = Callable[..., Awaitable[ASGIApp]]
+Handler: TypeAlias = Callable[[Incoming], Awaitable[ASGIApp]]
 
 # What a key must be good for: nothing at all, looking at what is kept, changing it, or asking models.
 KeyScope: TypeAlias = Literal["public", "read", "write", "run"]
@@ -77,16 +75,13 @@ class Route(Struct, frozen=True):
     loads: tuple[str, ...] = ()  # as those of a dialect: what answers is imported with the first request
     right: Right | None = None  # what concerns all owners: the scope that a key must have for it
 
-    def with_handler(self, handler: Handler) -> Route:
-        return replace(self, handler=handler)
-
 
 def is_housekeeping(method: str, path: str) -> bool:
     """Of a row's path; so is a browser's question whether it may ask."""
     return method == "OPTIONS" or path in _HOUSEKEEPING or path.startswith("/ui/")
 
 
-async def _no_handler(*arguments: object) -> ASGIApp:
+async def _no_handler(request: Incoming) -> ASGIApp:
     raise AssertionError("a request that no row answers has no handler")
 
 
@@ -115,10 +110,6 @@ class Routes:
             if row.method == "GET":
                 methods["HEAD"] = row
             self._dialects.setdefault(_family(row.path), row.dialect)
-
-    def with_rows(self, rows: Iterable[Route]) -> Routes:
-        """The same table, and more."""
-        return Routes([*self.rows, *rows], self._default)
 
     def find(self, method: str, path: str) -> tuple[Route, Mapping[str, str]] | Failure:
         """The row of a request and what stands in its places; or why there is none."""

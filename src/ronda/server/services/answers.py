@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from ronda.core.events import Answered, RunFinished
 from ronda.core.run import rebuild
 from ronda.errors import AlreadyAnswered, BadRequest, NotFound
 from ronda.host.run import LiveRun
 from ronda.journal import JournalConflict
-from ronda.server.services.reopening import reopen_waiting
-
-if TYPE_CHECKING:
-    from ronda.server.app import Server
+from ronda.server.services.reopening import Over, Reopener
+from ronda.server.services.runs import Runs
 
 _TRIES: Final = 25  # while others take a run up, or leave it
 _PAUSE: Final = 0.02  # seconds between two tries
@@ -34,62 +32,68 @@ class Conflict(BadRequest):
     status_hint = 409
 
 
-async def answer_question(server: Server, run: str, owner: str, answer: Answered) -> LiveRun:
-    """Tell a run what was decided."""
-    return (await answer_questions(server, owner, {run: [answer]}))[run]
+class Answers:
+    """`over` is called when a run that goes on here is over."""
 
+    def __init__(self, runs: Runs, reopener: Reopener, over: Over) -> None:
+        self._runs = runs
+        self._reopener = reopener
+        self._over = over
 
-async def answer_questions(
-    server: Server, owner: str, answers: AnswersByRun, *, waits: bool = False
-) -> dict[str, LiveRun]:
-    """Tell runs what was decided. `waits`: somebody stays with those that go on here when they ask again."""
-    for _ in range(_TRIES):
+    async def answer_question(self, run: str, owner: str, answer: Answered) -> LiveRun:
+        """Tell a run what was decided."""
+        return (await self.answer_questions(owner, {run: [answer]}))[run]
+
+    async def answer_questions(self, owner: str, answers: AnswersByRun, *, waits: bool = False) -> dict[str, LiveRun]:
+        """Tell runs what was decided. `waits`: somebody stays with those that go on here when they ask again."""
+        for _ in range(_TRIES):
+            try:
+                return await self._tell_all(owner, answers, waits)
+            except JournalConflict:  # somebody takes one up, or is about to leave it
+                await asyncio.sleep(_PAUSE)
+        names = ", ".join([f"'{run}'" for run in answers if run not in self._runs.live])
+        raise Conflict(f"the run {names} is driven by another process", code="run_is_elsewhere")
+
+    async def _tell_all(self, owner: str, answers: AnswersByRun, waits: bool) -> dict[str, LiveRun]:
+        opened: dict[str, LiveRun] = {}
         try:
-            return await _tell_all(server, owner, answers, waits)
-        except JournalConflict:  # somebody takes one up, or is about to leave it
-            await asyncio.sleep(_PAUSE)
-    names = ", ".join([f"'{run}'" for run in answers if run not in server.runs.live])
-    raise Conflict(f"the run {names} is driven by another process", code="run_is_elsewhere")
+            for run in answers:
+                if not self._is_driven(run, owner):
+                    await self._check_waiting(run, owner)
+                    opened[run] = await self._reopener.reopen_waiting(run, waits=waits)
+            lives = {run: opened.get(run) or self._runs.live.get(run) for run in answers}
+            for run, live in lives.items():
+                _check(run, live, answers[run])
+        except BaseException:
+            for run, live in opened.items():
+                live.leave()
+                self._runs.sessions.over_soon(run)
+            raise
+        # Nothing waits before all of them have it, so that one commit has it.
+        told = {run: live for run, live in lives.items() if live is not None}
+        receipts = {run: [live.submit(answer) for answer in answers[run]] for run, live in told.items()}
+        for live in opened.values():
+            live.start(self._over)
+        await asyncio.gather(*[live.tell(receipts[run]) for run, live in told.items()])
+        return told
 
+    def _is_driven(self, run: str, owner: str) -> bool:
+        live = self._runs.live.get(run)
+        return live is not None and live.run.start.owner == owner
 
-async def _tell_all(server: Server, owner: str, answers: AnswersByRun, waits: bool) -> dict[str, LiveRun]:
-    opened: dict[str, LiveRun] = {}
-    try:
-        for run in answers:
-            if not _is_driven(server, run, owner):
-                await _check_waiting(server, run, owner)
-                opened[run] = await reopen_waiting(server, run, waits=waits)
-        lives = {run: opened.get(run) or server.runs.live.get(run) for run in answers}
-        for run, live in lives.items():
-            _check(run, live, answers[run])
-    except BaseException:
-        for run, live in opened.items():
-            live.leave()
-            server.runs.sessions.over_soon(run)
-        raise
-    # Nothing waits before all of them have it, so that one commit has it.
-    told = {run: live for run, live in lives.items() if live is not None}
-    receipts = {run: [live.submit(answer) for answer in answers[run]] for run, live in told.items()}
-    for live in opened.values():
-        live.start(server.recovery.over)
-    await asyncio.gather(*[live.tell(receipts[run]) for run, live in told.items()])
-    return told
+    async def _check_waiting(self, run: str, owner: str) -> None:
+        """Looking at a run needs no hold: one is taken only where somebody may have an answer for it."""
+        events = await self._runs.read(run, owner)
+        if not events:
+            raise NotFound(f"the run '{run[:100]}' does not exist, or is not kept any more", param="id")
+        if type(events[-1]) is RunFinished:
+            raise Conflict(f"the run '{run}' is over already", code="run_is_over")
+        if not rebuild(events).is_waiting:
+            raise JournalConflict(f"run {run!r} is driven, or about to be")
 
-
-def _is_driven(server: Server, run: str, owner: str) -> bool:
-    live = server.runs.live.get(run)
-    return live is not None and live.run.start.owner == owner
-
-
-async def _check_waiting(server: Server, run: str, owner: str) -> None:
-    """Looking at a run needs no hold: one is taken only where somebody may have an answer for it."""
-    events = await server.runs.read(run, owner)
-    if not events:
-        raise NotFound(f"the run '{run[:100]}' does not exist, or is not kept any more", param="id")
-    if type(events[-1]) is RunFinished:
-        raise Conflict(f"the run '{run}' is over already", code="run_is_over")
-    if not rebuild(events).is_waiting:
-        raise JournalConflict(f"run {run!r} is driven, or about to be")
+    async def find_question(self, id: str, owner: str) -> str | None:
+        """The run that asks, or has asked."""
+        return (await self._runs.journal.runs_of_calls(owner, [id])).get(id)
 
 
 def _check(run: str, live: LiveRun | None, answers: Sequence[Answered]) -> None:
@@ -100,8 +104,3 @@ def _check(run: str, live: LiveRun | None, answers: Sequence[Answered]) -> None:
         raise AlreadyAnswered(f"a question of run '{run}' is answered twice")
     for answer in answers:
         live.inbox.check(answer)
-
-
-async def find_question(server: Server, id: str, owner: str) -> str | None:
-    """The run that asks, or has asked."""
-    return (await server.runs.journal.runs_of_calls(owner, [id])).get(id)

@@ -12,20 +12,21 @@ import contextlib
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
 from ronda.core.events import RunStarted
 from ronda.errors import BadRequest, RondaError
 from ronda.host.run import LiveRun
+from ronda.host.supervisor import Supervisor
 from ronda.journal import DrivenHere, JournalConflict
-from ronda.server.services.reopening import take_up
-from ronda.server.services.runs import new_id
-from ronda.store.queue import ClaimedRun, QueuedRun, QueueFull, QueueLimits
-
-if TYPE_CHECKING:
-    from ronda.server.app import Server
+from ronda.server.config import ServerConfig
+from ronda.server.services.other_processes import OtherProcesses
+from ronda.server.services.recovery import Recovery, report_breakdown
+from ronda.server.services.reopening import Reopener
+from ronda.server.services.runs import Runs, new_id
+from ronda.store.queue import ClaimedRun, Queue, QueuedRun, QueueFull, QueueLimits
 
 log = logging.getLogger("ronda.server")
 
@@ -40,10 +41,23 @@ class TooManyQueued(BadRequest):
 class Background:
     """This server's part in the queue: what it adds, and what it drives."""
 
-    def __init__(self, server: Server) -> None:
-        config = server.config
-        self._server = server
-        self._queue = server.catalog.queue
+    def __init__(
+        self,
+        config: ServerConfig,
+        queue: Queue,
+        runs: Runs,
+        reopener: Reopener,
+        recovery: Recovery,
+        supervisor: Supervisor,
+        others: OtherProcesses,
+    ) -> None:
+        self._config = config
+        self._queue = queue
+        self._runs = runs
+        self._reopener = reopener
+        self._recovery = recovery
+        self._supervisor = supervisor
+        self._others = others
         self._limits = QueueLimits(config.background_runs, config.background_per_owner, config.background_per_session)
         self._worker = new_id("worker")
         self._claimed: set[str] = set()  # runs that are this worker's, driven or not …
@@ -68,29 +82,29 @@ class Background:
                 raise TooManyQueued(str(error), param="background", code="queue_is_full") from error
             raise
         self.start()
-        if (replicas := self._server.replicas) is not None:  # who is not told looks by itself, a little later
-            self._server.supervisor.do("a notice of a background run", replicas.queue_grew())
+        if (replicas := self._others.replicas) is not None:  # who is not told looks by itself, a little later
+            self._supervisor.do("a notice of a background run", replicas.queue_grew())
 
     async def _enqueue(self, start: RunStarted) -> None:
-        await self._server.runs.journal.barrier(start.run)
+        await self._runs.journal.barrier(start.run)
         queued = QueuedRun(start.run, start.owner, start.session, start.at)
-        config = self._server.config
+        config = self._config
         await self._queue.enqueue(queued, config.background_queue, config.background_queue_per_owner)
 
     async def _take_back(self, lives: Sequence[LiveRun], *, is_awaited: bool) -> None:
         """Have runs end, queued or not: whoever asked for them is told that there are none. That may take until a store is there
         again, for which nobody waits who need not."""
-        server, ends = self._server, []
+        ends = []
         for live in lives:
             live.leave()
-            end = partial(server.runs.end, live.run.id, live.run.start.owner)
-            ends.append(server.supervisor.do(f"the end of run {live.run.id}", server.recovery.settle(live.run.id, end)))
+            end = partial(self._runs.end, live.run.id, live.run.start.owner)
+            ends.append(self._supervisor.do(f"the end of run {live.run.id}", self._recovery.settle(live.run.id, end)))
         if is_awaited:
             await asyncio.wait(ends)
 
     async def position(self, run: str, owner: str) -> int | None:
         """How many runs wait before it; None for one that does not wait."""
-        entries = await self._queue.list(self._server.clock(), owner)
+        entries = await self._queue.list(self._runs.clock(), owner)
         return next((entry.position for entry in entries if entry.run == run), None)
 
     # ---- driving -----------------------------------------------------------------------------------------------------
@@ -103,7 +117,7 @@ class Background:
         """Look at the queue, from now on."""
         self._news.set()
         if self._task is None:
-            self._task = self._server.supervisor.keep("the queue of background runs", self._work)
+            self._task = self._supervisor.keep("the queue of background runs", self._work)
 
     async def close(self) -> None:
         """When its runs were let go: others may have them at once."""
@@ -119,7 +133,7 @@ class Background:
             await self._queue.renew(self._worker, 0.0)
 
     async def _work(self) -> None:
-        while not self._server.runs.stopping:
+        while not self._runs.stopping:
             self._news.clear()
             try:
                 if self._claimed or self._may_have_more:
@@ -128,14 +142,14 @@ class Background:
             except RondaError as error:
                 self._may_have_more = True  # a claim that failed may have been written
                 log.error("the queue of background runs cannot be looked at: %s", error)
-                await self._server.supervisor.sleep(LOOKS_EVERY)
+                await self._supervisor.sleep(LOOKS_EVERY)
                 continue
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOKS_EVERY):
                     await self._news.wait()
 
     async def _renew(self) -> None:
-        renewed = await self._queue.renew(self._worker, self._server.clock() + LEASE_SECONDS)
+        renewed = await self._queue.renew(self._worker, self._runs.clock() + LEASE_SECONDS)
         self._may_have_more = False
         for claimed in renewed:
             live = self._driven.get(claimed.run)
@@ -146,9 +160,9 @@ class Background:
                 live.cancel()
 
     async def _claim_all(self) -> None:
-        began = self._server.clock()
-        while not self._server.runs.stopping:
-            now = self._server.clock()
+        began = self._runs.clock()
+        while not self._runs.stopping:
+            now = self._runs.clock()
             if (
                 now >= began + LOOKS_EVERY
             ):  # there may be more, and the leases of what is driven are to be renewed first
@@ -163,12 +177,12 @@ class Background:
     def _take_soon(self, claimed: ClaimedRun, problem: BaseException | None = None) -> None:
         """Drive a run, and try that for as long as it takes: it is ours while we live, so nobody else would. `problem`: why it
         was not driven to its end just now."""
-        run, server = claimed.run, self._server
+        run = claimed.run
         self._claimed.add(run)
         if run in self._taking or run in self._driven:  # claimed again, since its lease ran out meanwhile
             return
-        work = server.recovery.settle(run, partial(self._take_or_drop, claimed), problem)
-        task = self._taking[run] = server.supervisor.do(f"the background run {run}", work)
+        work = self._recovery.settle(run, partial(self._take_or_drop, claimed), problem)
+        task = self._taking[run] = self._supervisor.do(f"the background run {run}", work)
         task.add_done_callback(lambda _: self._taking.pop(run, None))
 
     async def _take_or_drop(self, claimed: ClaimedRun) -> None:
@@ -177,12 +191,12 @@ class Background:
 
     async def _take(self, claimed: ClaimedRun) -> bool:
         """Drive a run; False if there is nothing to drive, or it is driven already."""
-        run, runs = claimed.run, self._server.runs
+        run, runs = claimed.run, self._runs
         try:
             if claimed.is_cancelled:
                 await runs.end_left(run)
                 return False
-            live = await take_up(self._server, run, partial(self._over, claimed), was_driven=claimed.claims > 1)
+            live = await self._reopener.take_up(run, partial(self._over, claimed), was_driven=claimed.claims > 1)
         except DrivenHere:  # a hold of another task, which may not come to drive it
             if run not in runs.live:
                 raise
@@ -195,20 +209,20 @@ class Background:
         return True
 
     def _over(self, claimed: ClaimedRun, live: LiveRun) -> None:
-        server, run, problem = self._server, claimed.run, live.error
+        run, problem = claimed.run, live.error
         if problem is not None:
-            server.report(problem, live.run)
-        server.runs.sessions.over_soon(run)
-        if server.runs.stopping:
+            report_breakdown(problem, live.run)
+        self._runs.sessions.over_soon(run)
+        if self._runs.stopping:
             return
         self._driven.pop(run, None)
         if problem is None or isinstance(problem, JournalConflict):
-            work = server.recovery.settle(run, partial(self._take_off, run))
-            server.supervisor.do(f"taking run {run} off the queue", work)
+            work = self._recovery.settle(run, partial(self._take_off, run))
+            self._supervisor.do(f"taking run {run} off the queue", work)
         else:
             self._take_soon(replace(claimed, claims=claimed.claims + 1), problem)
 
     async def _take_off(self, run: str) -> None:
-        await self._queue.cancel(run, self._server.clock(), self._worker)
+        await self._queue.cancel(run, self._runs.clock(), self._worker)
         self._claimed.discard(run)
         self._news.set()

@@ -26,12 +26,12 @@ class ContainerHost:
         self,
         rows: Containers,
         files: FileStore,
-        code: SessionFolders | None,
+        folders: Callable[[], SessionFolders | None],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._rows = rows
         self._files = files
-        self._code = code
+        self._folders = folders
         self._clock = clock
 
     async def create(
@@ -67,7 +67,7 @@ class ContainerHost:
         files = await self._files.of(owner, session)
         if files:
             return StoredContainer(session, session, files[0].created, files[-1].created)
-        if self._code is not None and (used := self._code.last_use(owner, session)) is not None:
+        if (folders := self._folders()) is not None and (used := folders.last_use(owner, session)) is not None:
             return StoredContainer(session, session, used, used)
         return None
 
@@ -76,7 +76,7 @@ class ContainerHost:
         now = self._clock()
         if not container.is_over(now):
             return False
-        used = None if self._code is None else self._code.last_use(owner, container.session)
+        used = None if (folders := self._folders()) is None else folders.last_use(owner, container.session)
         return used is None or replace(container, active=used).is_over(now)
 
     async def sweep(self) -> None:
@@ -102,8 +102,8 @@ class ContainerHost:
 
     async def delete(self, owner: str, session: str) -> None:
         """With its folder, and all of its files."""
-        if self._code is not None:
-            await self._code.files.delete(owner, session)
+        if (folders := self._folders()) is not None:
+            await folders.files.delete(owner, session)
         await self._files.delete_session(owner, session)
         await self._rows.delete(owner, session)
 

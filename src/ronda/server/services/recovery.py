@@ -10,10 +10,11 @@ written: it is ended as `failed`, with the reason. How a run is driven again is 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ronda.core.events import Event, Fact, RunFinished, RunStarted
 from ronda.core.run import Run, rebuild
@@ -22,15 +23,16 @@ from ronda.errors import ProtocolError, RondaError
 from ronda.host.extension import tell_facts
 from ronda.host.recovery import seconds_left
 from ronda.host.run import LiveRun
-from ronda.host.supervisor import problem_with, report
+from ronda.host.supervisor import Supervisor, problem_with, report
 from ronda.journal import DrivenHere, JournalConflict
 from ronda.journal.event_rows import DamagedRun
 from ronda.journal.holds import release_on_error
-from ronda.server.services.reopening import take_up
+from ronda.server.services.reopening import Reopener
+from ronda.server.services.runs import Runs
 from ronda.store import StoreError
+from ronda.store.queue import Queue
 
-if TYPE_CHECKING:
-    from ronda.server.app import Server
+log = logging.getLogger("ronda.server")
 
 RETRY_AFTER: Final = (60.0, 300.0, 1800.0)  # seconds
 RETRY_STORE_AFTER: Final = (
@@ -59,18 +61,18 @@ class Patience:
 class Recovery:
     """`settle` is for whoever else has something to do about a run that must not stay undone."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, runs: Runs, reopener: Reopener, queue: Queue, supervisor: Supervisor) -> None:
+        self._runs = runs
+        self._reopener = reopener
+        self._queue = queue
+        self._supervisor = supervisor
         self._settling: dict[str, asyncio.Task[None]] = {}  # by run
         self._timers: dict[str, asyncio.TimerHandle] = {}  # of questions, by run
 
     async def recover_all(self) -> None:
         """Everything that nobody drives, once. Raises StoreError if it cannot be looked for."""
-        server = self._server
-        unfinished = await server.runs.journal.unfinished_runs()  # parents come before their children
-        queued = {
-            entry.run for entry in await server.catalog.queue.list(server.clock())
-        }  # whoever claims one drives it
+        unfinished = await self._runs.journal.unfinished_runs()  # parents come before their children
+        queued = {entry.run for entry in await self._queue.list(self._runs.clock())}  # whoever claims one drives it
         for left in unfinished:
             if left.run not in queued:
                 await self.recover(left.run, left.start)
@@ -85,28 +87,28 @@ class Recovery:
 
     def recover_soon(self, run: str, problem: BaseException | None = None) -> None:
         """The same, for those who do not wait. `problem`: what went wrong with it just now."""
-        if run not in self._settling and not self._server.runs.stopping:
+        if run not in self._settling and not self._runs.stopping:
             work = self.settle(run, lambda: self._try(run), problem)
-            task = self._settling[run] = self._server.supervisor.do(f"the recovery of run {run}", work)
+            task = self._settling[run] = self._supervisor.do(f"the recovery of run {run}", work)
             task.add_done_callback(lambda _: self._settling.pop(run, None))
 
     async def _try(self, run: str, start: RunStarted | None = None) -> None:
         if start is None:
-            events = await self._server.runs.journal.read(run)
+            events = await self._runs.journal.read(run)
             start = events[0] if events and type(events[0]) is RunStarted else None
         if start is None or (start.call and not await self._is_orphan(start)):
             return
         try:
-            await take_up(self._server, run, self.over)
+            await self._reopener.take_up(run, self.over)
         except DrivenHere:
-            if run not in self._server.runs.live:  # another task has it just now, and may not succeed
+            if run not in self._runs.live:  # another task has it just now, and may not succeed
                 raise
         except JournalConflict:
             return  # another process was faster
 
     async def _is_orphan(self, start: RunStarted) -> bool:
         """Of a run that is a call of another: whoever drives the parent drives it, unless the parent is over."""
-        parent = [] if start.parent is None else await self._server.runs.journal.read(start.parent[0])
+        parent = [] if start.parent is None else await self._runs.journal.read(start.parent[0])
         return not parent or type(parent[-1]) is RunFinished
 
     # ---- what must not stay undone -----------------------------------------------------------------------------------
@@ -130,11 +132,11 @@ class Recovery:
     async def _pause(self, run: str, problem: BaseException, seconds: float) -> None:
         what = f"and is tried again in {seconds:g} s" if seconds else "and was ended"
         report(f"run {run} could not be taken up, {what}", problem)
-        await self._server.supervisor.sleep(seconds)
+        await self._supervisor.sleep(seconds)
 
     async def _give_up(self, run: str, problem: BaseException) -> bool:
         """End a run that cannot be driven, unless its end cannot be written either: then it may be a store's fault."""
-        journal = self._server.runs.journal
+        journal = self._runs.journal
         try:
             events = await journal.resume(run)
             with release_on_error(journal, run):
@@ -145,7 +147,7 @@ class Recovery:
                     await journal.barrier(run)
                     start = events[0]
                     if type(start) is RunStarted:
-                        tell_facts(self._server.runs.host.extensions, Run(start), facts)
+                        tell_facts(self._runs.host.extensions, Run(start), facts)
                 journal.release(run)
         except Exception as error:
             report(f"run {run} could not be ended", error)
@@ -156,12 +158,12 @@ class Recovery:
         """A run that was taken up is over, waits, or broke down."""
         if live.error is not None:
             self.broke_down(live, live.error)
-        self._server.runs.sessions.over_soon(live.run.id)
+        self._runs.sessions.over_soon(live.run.id)
 
     def broke_down(self, live: LiveRun, problem: BaseException) -> None:
         """Say so. A run that goes on without its client is not lost because something of ours broke, or a store was away."""
-        self._server.report(problem, live.run)
-        is_stored = live.journal is self._server.runs.journal
+        report_breakdown(problem, live.run)
+        is_stored = live.journal is self._runs.journal
         if live.run.outlives and is_stored and not isinstance(problem, JournalConflict):
             self.recover_soon(live.run.id, problem)
 
@@ -177,13 +179,25 @@ class Recovery:
 
     def _expire(self, run: str) -> None:
         self._timers.pop(run, None)
-        if run not in self._server.runs.live:
+        if run not in self._runs.live:
             self.recover_soon(run)
 
     def close(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+
+
+def report_breakdown(error: BaseException, run: Run) -> None:
+    """Something of ours broke. The client is told that much; the log has the rest."""
+    if isinstance(error, StoreError):  # a disk that is full is no riddle
+        if not error.is_logged:
+            log.error("run %s broke down: %s", run.id, error)
+        error.is_logged = True
+    elif isinstance(error, JournalConflict):  # this process was frozen, or cut off from the database
+        log.warning("run %s is driven by another process by now: %s", run.id, error)
+    else:
+        log.error("run %s broke down", run.id, exc_info=error)
 
 
 def _reason(problem: BaseException) -> str:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from ronda.core.events import Event, Fact, Recovered, RunFinished, RunStarted
 from ronda.core.run import Run, rebuild
@@ -26,136 +27,169 @@ from ronda.host.recovery import previews_of_round, seconds_left
 from ronda.host.run import LiveRun
 from ronda.journal.holds import release_on_error
 from ronda.server.http.rights import rights_of, use_rights
-from ronda.server.services.models import Target
-from ronda.server.services.runs import BROKEN_OFF
-from ronda.server.services.toolbox import DECLARED_KINDS
+from ronda.server.services.models import Models, Target
+from ronda.server.services.runs import BROKEN_OFF, Runs
+from ronda.server.services.toolbox import DECLARED_KINDS, Toolbox
 from ronda.store import StoreError
 
 if TYPE_CHECKING:
-    from ronda.server.app import Server
+    from ronda.server.services.agent_files import AgentFiles
+    from ronda.server.services.supplies import Supplier
 
 Over: TypeAlias = Callable[[LiveRun], None]
 
 
-async def take_up(server: Server, id: str, over: Over, *, was_driven: bool = True) -> LiveRun | None:
-    """Drive on a run that nobody drives; None if there is nothing to drive. `over` is called when it is over. `was_driven`: by a
-    process that is gone; else it has only been queued, if nothing has happened in it. Raises JournalConflict if it is driven."""
-    journal = server.runs.journal
-    if not _is_left(server, await journal.read(id)):
-        return None
-    events = await journal.resume(id)
-    with release_on_error(journal, id):
-        if not _is_left(server, events):  # another process was faster, and has ended it or left it waiting
-            journal.release(id)
+class Reopening(Struct, frozen=True):
+    """What a run is driven on with."""
+
+    provider: Provider
+    tools: Mapping[str, Tool]
+
+
+class ReopeningFeatures(Protocol):
+    """What is asked of the server's features."""
+
+    async def ready(self) -> None: ...
+
+    async def reopen(self, start: RunStarted, events: Sequence[Event]) -> Reopening | None:
+        """All of a run that a feature began itself."""
+
+    async def reopen_tools(self, start: RunStarted, events: Sequence[Event]) -> Mapping[str, Tool]: ...
+
+
+class Reopener:
+    """`agent_tools`: the settings' table of agents that are tools. `supplier` is called for the first run."""
+
+    def __init__(
+        self,
+        runs: Runs,
+        models: Models,
+        toolbox: Toolbox,
+        features: ReopeningFeatures,
+        supplier: Callable[[], Supplier],
+        agent_files: AgentFiles | None,
+        agent_tools: Mapping[str, Sequence[str]],
+    ) -> None:
+        self._runs = runs
+        self._models = models
+        self._toolbox = toolbox
+        self._features = features
+        self._supplier = supplier
+        self._agent_files = agent_files
+        self._agent_tools = agent_tools
+
+    async def take_up(self, id: str, over: Over, *, was_driven: bool = True) -> LiveRun | None:
+        """Drive on a run that nobody drives; None if there is nothing to drive. `over` is called when it is over. `was_driven`:
+        by a process that is gone; else it has only been queued, if nothing has happened in it. Raises JournalConflict if it is
+        driven."""
+        journal = self._runs.journal
+        if not self._is_left(await journal.read(id)):
             return None
+        events = await journal.resume(id)
+        with release_on_error(journal, id):
+            if not self._is_left(events):  # another process was faster, and has ended it or left it waiting
+                journal.release(id)
+                return None
+            run = rebuild(events)
+            previews = await journal.previews(id)
+            facts: list[Fact] = run.recover(previews_of_round(events, previews))
+            if not run.outlives or run.start.call:
+                await self._end(run, [*facts, RunFinished("interrupted", message=BROKEN_OFF, at=time.time())])
+                return None
+            if not run.is_waiting and (was_driven or len(events) > 1):
+                recovered = Recovered(time.time())
+                run.apply(recovered)
+                facts.append(recovered)
+            try:
+                use_rights(rights_of(run.start))
+                provider, tools = await self.reopen(run.start, events)
+            except StoreError:  # which says nothing of the run
+                raise
+            except RondaError as error:
+                message = f"it cannot go on: {error}"
+                await self._end(run, [*facts, RunFinished("failed", message=message, at=time.time())])
+                return None
+            await self._runs.sessions.resume(run)
+            # From here on nothing waits, so that nothing comes between what is written and who drives on from it.
+            try:
+                if facts:
+                    journal.append(id, facts)
+                live = self._runs.reopen(run, provider, tools, [*events, *facts], previews)
+                live.start(over)
+            except BaseException:
+                self._runs.sessions.over_soon(id)
+                raise
+            return live
+
+    def _is_left(self, events: list[Event]) -> bool:
+        """Whether there is something to drive. A run that waits for people has nothing, until the time of a question is up."""
+        if not events or type(events[-1]) is RunFinished:
+            return False
         run = rebuild(events)
-        previews = await journal.previews(id)
-        facts: list[Fact] = run.recover(previews_of_round(events, previews))
-        if not run.outlives or run.start.call:
-            await _end(server, run, [*facts, RunFinished("interrupted", message=BROKEN_OFF, at=time.time())])
-            return None
-        if not run.is_waiting and (was_driven or len(events) > 1):
-            recovered = Recovered(time.time())
-            run.apply(recovered)
-            facts.append(recovered)
-        try:
+        if run.is_waiting and seconds_left(run) and not run.start.call:
+            self._runs.left_waiting(run)
+            return False
+        return True
+
+    async def _end(self, run: Run, facts: list[Fact]) -> None:
+        """Of a run that is held: nobody drives it on."""
+        journal = self._runs.journal
+        await self._runs.sessions.keep(run)
+        journal.append(run.id, facts)
+        await journal.barrier(run.id)
+        tell_facts(self._runs.host.extensions, run, facts)
+        journal.release(run.id)
+
+    async def reopen_waiting(self, id: str, *, waits: bool) -> LiveRun:
+        """A run that waits for people, held for whoever has an answer: it is to be started, or left again. `waits`: as with
+        `Runs.new`. Raises JournalConflict if it is driven."""
+        journal = self._runs.journal
+        events = await journal.resume(id)
+        with release_on_error(journal, id):
+            run = rebuild(events)
             use_rights(rights_of(run.start))
-            provider, tools = await reopen(server, run.start, events)
-        except StoreError:  # which says nothing of the run
-            raise
-        except RondaError as error:
-            message = f"it cannot go on: {error}"
-            await _end(server, run, [*facts, RunFinished("failed", message=message, at=time.time())])
-            return None
-        await server.runs.sessions.resume(run)
-        # From here on nothing waits, so that nothing comes between what is written and who drives on from it.
-        try:
-            if facts:
-                journal.append(id, facts)
-            live = server.runs.reopen(run, provider, tools, [*events, *facts], previews)
-            live.start(over)
-        except BaseException:
-            server.runs.sessions.over_soon(id)
-            raise
-        return live
+            provider, tools = await self.reopen(run.start, events)
+            previews = await journal.previews(id)
+            await self._runs.sessions.resume(run)
+            return self._runs.reopen(run, provider, tools, events, previews, waits=waits)
+
+    async def reopen(self, start: RunStarted, events: Sequence[Event] = ()) -> tuple[Provider, Mapping[str, Tool]]:
+        """What a run is driven with, from what its first event says; `events` are all there are of it."""
+        if (whole := await self._features.reopen(start, events)) is not None:
+            return whole.provider, whole.tools
+        await self._features.ready()
+        await load("ronda.server.services.supplies", "ronda.tools.files.documents")
+        own = self._supplier().reopen_tools(start, self._toolbox.handlers_for(start))
+        own |= await self._features.reopen_tools(start, events)
+        if start.file is not None:
+            await load("ronda.agent.reopen")
+            from ronda.agent.reopen import job_of, kept_file  # few runs are of a file
+            from ronda.agent.reopen import reopen as reopen_file
+
+            files, path = self._agent_files, Path(start.file.path)
+            prompty = kept_file(start.file, None if files is None else files.environment(path))
+            agent, tools = await reopen_file(job_of(prompty, start), self._toolbox.lent_to(start.owner))
+            declared = {spec.name for spec in start.plan.tools if spec.kind in DECLARED_KINDS}
+            return agent.provider, {**own, **{name: tool for name, tool in tools.items() if name not in declared}}
+        target = await named_target(self._models, start)
+        brought = target.tools
+        if self._agent_tools:
+            await load("ronda.server.services.target_tools")
+            from ronda.server.services.target_tools import tools_of_target
+
+            brought = (
+                *brought,
+                *(await tools_of_target(self._agent_tools, self._toolbox.lent_to(start.owner), target))[0],
+            )
+        if target.opener is not None:  # of a journal that keeps no files yet
+            inputs = {name: msgspec.json.decode(value) for name, value in start.inputs.items()}
+            brought = (await target.open(start.turns, inputs)).tools
+        return target.provider, {**{tool.spec.name: tool for tool in brought}, **own}
 
 
-def _is_left(server: Server, events: list[Event]) -> bool:
-    """Whether there is something to drive. A run that waits for people has nothing, until the time of a question is up."""
-    if not events or type(events[-1]) is RunFinished:
-        return False
-    run = rebuild(events)
-    if run.is_waiting and seconds_left(run) and not run.start.call:
-        server.recovery.expire_later(run)
-        return False
-    return True
-
-
-async def _end(server: Server, run: Run, facts: list[Fact]) -> None:
-    """Of a run that is held: nobody drives it on."""
-    journal = server.runs.journal
-    await server.runs.sessions.keep(run)
-    journal.append(run.id, facts)
-    await journal.barrier(run.id)
-    tell_facts(server.runs.host.extensions, run, facts)
-    journal.release(run.id)
-
-
-async def reopen_waiting(server: Server, id: str, *, waits: bool) -> LiveRun:
-    """A run that waits for people, held for whoever has an answer: it is to be started, or left again. `waits`: as with
-    `Runs.new`. Raises JournalConflict if it is driven."""
-    journal = server.runs.journal
-    events = await journal.resume(id)
-    with release_on_error(journal, id):
-        run = rebuild(events)
-        use_rights(rights_of(run.start))
-        provider, tools = await reopen(server, run.start, events)
-        previews = await journal.previews(id)
-        await server.runs.sessions.resume(run)
-        return server.runs.reopen(run, provider, tools, events, previews, waits=waits)
-
-
-async def reopen(
-    server: Server, start: RunStarted, events: Sequence[Event] = ()
-) -> tuple[Provider, Mapping[str, Tool]]:
-    """What a run is driven with, from what its first event says; `events` are all there are of it."""
-    if server.features.reopening and (whole := await server.features.reopen(start, events)) is not None:
-        return whole.provider, whole.tools
-    await server.features.ready()
-    await load("ronda.server.services.supplies", "ronda.tools.files.documents")
-    from ronda.server.services.supplies import reopen_tools  # few runs are opened again
-
-    own = reopen_tools(server, start, server.toolbox.handlers_for(start))
-    own |= await server.features.reopen_tools(start, events)
-    if start.file is not None:
-        await load("ronda.agent.reopen")
-        from ronda.agent.reopen import job_of, kept_file  # few runs are of a file
-        from ronda.agent.reopen import reopen as reopen_file
-
-        files, path = server.agent_files, Path(start.file.path)
-        prompty = kept_file(start.file, None if files is None else files.environment(path))
-        agent, tools = await reopen_file(job_of(prompty, start), server.toolbox.lent_to(start.owner))
-        declared = {spec.name for spec in start.plan.tools if spec.kind in DECLARED_KINDS}
-        return agent.provider, {**own, **{name: tool for name, tool in tools.items() if name not in declared}}
-    target = await named_target(server, start)
-    brought = target.tools
-    if server.config.agent_tools:
-        await load("ronda.server.services.target_tools")
-        from ronda.server.services.target_tools import tools_of_target
-
-        brought = (
-            *brought,
-            *(await tools_of_target(server.config.agent_tools, server.toolbox.lent_to(start.owner), target))[0],
-        )
-    if target.opener is not None:  # of a journal that keeps no files yet
-        inputs = {name: msgspec.json.decode(value) for name, value in start.inputs.items()}
-        brought = (await target.open(start.turns, inputs)).tools
-    return target.provider, {**{tool.spec.name: tool for tool in brought}, **own}
-
-
-async def named_target(server: Server, start: RunStarted) -> Target:
+async def named_target(models: Models, start: RunStarted) -> Target:
     """Who a run of no file was begun with. Raises NotFound where that is gone."""
     name = start.agent or "default"
     if start.version:  # the one that it began with, whatever it was called then
         name = f"{name.partition('@')[0]}@{start.version}"
-    return await server.models.find(name, start.owner)
+    return await models.find(name, start.owner)

@@ -16,6 +16,7 @@ import asyncio
 import logging
 import random
 import secrets
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -24,16 +25,20 @@ from msgspec import Struct
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ronda.errors import RondaError
+from ronda.host.supervisor import Supervisor
 from ronda.server.http.auth import Caller
 from ronda.server.http.incoming import Header, Incoming
+from ronda.server.services.background import Background
 from ronda.server.services.peers import JustEnded
+from ronda.server.services.recovery import Recovery
+from ronda.server.services.runs import Runs
 from ronda.store.postgres import Database
 from ronda.store.postgres_presence import Notice, PostgresPresence
+from ronda.store.queue import Queue
 from ronda.store.sql import Sql
 
 if TYPE_CHECKING:
     from ronda.journal.postgres import PostgresJournal
-    from ronda.server.app import Server
 
 log = logging.getLogger("ronda.server")
 
@@ -71,12 +76,29 @@ _read_answer = msgspec.msgpack.Decoder(Answer).decode
 
 
 class Replicas:
-    """The others, as one server sees them. `app` answers what they ask about runs that are driven here."""
+    """The others, as one server sees them. `app` answers what they ask about runs that are driven here; `caller_of` names to them
+    who asks here."""
 
     def __init__(
-        self, server: Server, database: Database, presence: PostgresPresence, journal: PostgresJournal, app: Any
+        self,
+        database: Database,
+        presence: PostgresPresence,
+        journal: PostgresJournal,
+        app: Any,
+        *,
+        runs: Runs,
+        queue: Queue,
+        background: Background,
+        recovery: Recovery,
+        supervisor: Supervisor,
+        caller_of: Callable[[Incoming], Awaitable[Caller]],
     ) -> None:
-        self._server = server
+        self._runs = runs
+        self._queue = queue
+        self._background = background
+        self._recovery = recovery
+        self._supervisor = supervisor
+        self._caller_of = caller_of
         self._database = database
         self._presence = presence
         self._journal = journal
@@ -85,7 +107,7 @@ class Replicas:
 
     def open(self) -> None:
         self._presence.hear(self._hear)
-        self._watching = self._server.supervisor.keep("the look at other processes", self._watch)
+        self._watching = self._supervisor.keep("the look at other processes", self._watch)
 
     def end_within(self, seconds: float) -> None:
         """This process waits no longer for the database, be it away or not."""
@@ -109,7 +131,7 @@ class Replicas:
             return None
         body = await incoming.body(most)
         headers = [header for header in incoming.headers.items() if header[0] in _HEADERS]
-        caller = await self._server.caller_of(incoming)
+        caller = await self._caller_of(incoming)
         letter = Letter(incoming.method, incoming.target.partition(b"?")[0], headers, body, caller)
         return await self._answer_of(int(driver), msgspec.msgpack.encode(letter))
 
@@ -140,12 +162,12 @@ class Replicas:
 
     def _hear(self, notice: Notice) -> None:
         if not notice or "queue" in notice:
-            self._server.background.look()
+            self._background.look()
         if not notice or self._presence.id in notice.get("letters", ()):
             self._do(self._answer_letters())
 
     def _do(self, job: Any) -> None:
-        self._server.supervisor.do("the answer to a letter of another process", job)
+        self._supervisor.do("the answer to a letter of another process", job)
 
     async def _answer_letters(self) -> None:
         def take(db: Sql) -> list[tuple[int, bytes]]:
@@ -166,18 +188,18 @@ class Replicas:
     async def _watch(self) -> None:
         others: set[int] = set()
         open_before: set[str] = set()
-        while not self._server.runs.stopping:
+        while not self._runs.stopping:
             try:
                 there = await self._presence.others()
                 if others - there:  # also for what waits for people, whose questions close by themselves
-                    await self._server.recovery.recover_all()
+                    await self._recovery.recover_all()
                 others = there
                 found = await self._abandoned()
                 # What is seen twice is not just about to be queued, or claimed.
                 left = [*(found & open_before)]
                 random.shuffle(left)  # so that those who look at the same time share them out
                 for run in left:
-                    await self._server.recovery.recover(run)
+                    await self._recovery.recover(run)
                 open_before = found
                 await self._answer_letters()
                 await self._database.write(_forget_letters, may_be_lost=True)
@@ -188,8 +210,8 @@ class Replicas:
     async def _abandoned(self) -> set[str]:
         found = await self._journal.abandoned_runs()
         if found:
-            queued = {entry.run for entry in await self._server.catalog.queue.list(self._server.clock())}
-            found = found - queued - self._server.runs.live.keys()
+            queued = {entry.run for entry in await self._queue.list(self._runs.clock())}
+            found = found - queued - self._runs.live.keys()
         return found
 
 

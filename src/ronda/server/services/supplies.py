@@ -6,9 +6,9 @@ It is decided once, before the run begins, and kept with the run: whoever goes o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -19,22 +19,22 @@ from ronda.core.supplies import NO_LIMITS, NO_SUPPLIES, SkillMount, Supplies
 from ronda.drive import Capabilities, Tool, ToolContext, capabilities_of
 from ronda.errors import BadRequest, NotFound
 from ronda.files.archives import is_zip, unpack_zip
-from ronda.files.file_store import USER_UPLOAD
+from ronda.files.file_store import USER_UPLOAD, FileStore
 from ronda.files.skill_folders import SkillFolder, named_skill, read_skill
 from ronda.files.skill_mounts import distinct, tree
+from ronda.files.skill_store import SkillStore
+from ronda.server.services.container_host import ContainerHost
 from ronda.server.services.file_addresses import files_in
 from ronda.server.services.input_files import InputFiles, describe_files
 from ronda.server.services.models import Target, TargetOpening
+from ronda.server.services.session_folders import SessionFolders
 from ronda.server.services.toolbox import Offer
-from ronda.tools.files.documents import ExtractedText, is_document
+from ronda.tools.files.documents import Documents, ExtractedText, is_document
 from ronda.tools.files.reading import LIST, READ, ListFilesTool, ReadFileTool
 from ronda.tools.files.session_files import KnownFile, SessionFiles, decode
 from ronda.wire.door_request import DoorRequest
 from ronda.wire.input_files import is_listed
 from ronda.wire.supplies import InlineSkill, SkillWish, StoredSkillWish, about_supplies, supplies_of
-
-if TYPE_CHECKING:
-    from ronda.server.app import Server
 
 CODE: Final = ("code_execution", "shell")  # types of tools that find files in their folder
 _LONGEST_INLINE_SKILL: Final = 50 * 1024 * 1024
@@ -44,64 +44,112 @@ def asks_for_code(request: DoorRequest) -> bool:
     return any(name in ("python", "shell") for need in request.needs for name in need.capabilities)
 
 
-async def gather(server: Server, owner: str, request: DoorRequest, able: Capabilities) -> Supplies:
-    """What a request names beside its conversation, found. Raises BadRequest for what is not there."""
-    wish = request.container
-    if not (wish.id or wish.file_ids or wish.skills or request.outputs or wish.limits != NO_LIMITS):
-        return Supplies()
-    inputs = InputFiles(server.files, server.documents, owner, replace(able, keeps_files=False), runs_code=True)
-    files: list[File] = []
-    for id in dict.fromkeys(wish.file_ids):
-        stored = await inputs.find(id)
-        if stored is not None:
-            files.append(await inputs.list_file(stored))
-    before: tuple[SkillMount, ...] = ()
-    limits = wish.limits
-    if wish.id:
-        container = await server.containers.find(owner, wish.id)
-        before = container.skills
-        limits |= container.limits
-        inside = await server.containers.files(owner, container.session)
-        files += [await inputs.list_file(file) for file in inside if file.source == USER_UPLOAD]
-    return Supplies(tuple(files), await mounts(server, owner, wish.skills, before), request.outputs, limits)
+class Supplier:
+    """`folders`: what runs code here, if anything does."""
 
+    def __init__(
+        self,
+        files: FileStore,
+        skills: SkillStore,
+        containers: ContainerHost,
+        documents: Documents,
+        folders: Callable[[], SessionFolders | None],
+    ) -> None:
+        self._files = files
+        self._skills = skills
+        self._containers = containers
+        self._documents = documents
+        self._folders = folders
 
-async def mounts(
-    server: Server, owner: str, wishes: Sequence[SkillWish], before: Sequence[SkillMount] = ()
-) -> tuple[SkillMount, ...]:
-    """Skills, each with a folder of its own. Raises BadRequest for one that is not there."""
-    skills = [*before, *[await _mount(server, owner, wish) for wish in wishes]]
-    directories = distinct([skill.directory for skill in skills])
-    return tuple([replace(skill, directory=name) for skill, name in zip(skills, directories, strict=True)])
+    def inputs(self, owner: str, able: Capabilities, *, runs_code: bool) -> InputFiles:
+        """What turns the files of a request into what a model is sent, or told."""
+        return InputFiles(self._files, self._documents, owner, able, runs_code=runs_code)
 
+    def _equipment(self, supplies: Supplies) -> Equipment:
+        return Equipment(self._files, self._skills, self._documents, self._folders(), supplies)
 
-async def _mount(server: Server, owner: str, wish: SkillWish) -> SkillMount:
-    match wish:
-        case StoredSkillWish(id=id, version=name, path=path):
-            try:
-                skill = await server.skills.find(owner, id)
-            except NotFound as error:
-                raise BadRequest(str(error), param=f"{path}.skill_id", code="skill_not_found") from error
-            version = skill.version(name) if name else skill.current
-            if version is None:
-                is_known = name.isdigit() or name.startswith("skill_")
-                problem = (
-                    f"Skill `{id}` version was not found." if is_known else f"Invalid skill version `{name[:100]}`"
+    async def gather(self, owner: str, request: DoorRequest, able: Capabilities) -> Supplies:
+        """What a request names beside its conversation, found. Raises BadRequest for what is not there."""
+        wish = request.container
+        if not (wish.id or wish.file_ids or wish.skills or request.outputs or wish.limits != NO_LIMITS):
+            return Supplies()
+        inputs = self.inputs(owner, replace(able, keeps_files=False), runs_code=True)
+        files: list[File] = []
+        for id in dict.fromkeys(wish.file_ids):
+            stored = await inputs.find(id)
+            if stored is not None:
+                files.append(await inputs.list_file(stored))
+        before: tuple[SkillMount, ...] = ()
+        limits = wish.limits
+        if wish.id:
+            container = await self._containers.find(owner, wish.id)
+            before = container.skills
+            limits |= container.limits
+            inside = await self._containers.files(owner, container.session)
+            files += [await inputs.list_file(file) for file in inside if file.source == USER_UPLOAD]
+        return Supplies(tuple(files), await self.mounts(owner, wish.skills, before), request.outputs, limits)
+
+    async def mounts(
+        self, owner: str, wishes: Sequence[SkillWish], before: Sequence[SkillMount] = ()
+    ) -> tuple[SkillMount, ...]:
+        """Skills, each with a folder of its own. Raises BadRequest for one that is not there."""
+        skills = [*before, *[await self._mount(owner, wish) for wish in wishes]]
+        directories = distinct([skill.directory for skill in skills])
+        return tuple([replace(skill, directory=name) for skill, name in zip(skills, directories, strict=True)])
+
+    async def _mount(self, owner: str, wish: SkillWish) -> SkillMount:
+        match wish:
+            case StoredSkillWish(id=id, version=name, path=path):
+                try:
+                    skill = await self._skills.find(owner, id)
+                except NotFound as error:
+                    raise BadRequest(str(error), param=f"{path}.skill_id", code="skill_not_found") from error
+                version = skill.version(name) if name else skill.current
+                if version is None:
+                    is_known = name.isdigit() or name.startswith("skill_")
+                    problem = (
+                        f"Skill `{id}` version was not found." if is_known else f"Invalid skill version `{name[:100]}`"
+                    )
+                    raise BadRequest(problem, param=f"{path}.version")
+                files = await self._skills.files_of(owner, version.id)
+                number = str(version.number)
+                listed = tuple(tree(list(files)))
+                return SkillMount(
+                    version.name, version.description, version.directory, version.id, skill.id, number, listed
                 )
-                raise BadRequest(problem, param=f"{path}.version")
-            files = await server.skills.files_of(owner, version.id)
-            number = str(version.number)
-            listed = tuple(tree(list(files)))
-            return SkillMount(
-                version.name, version.description, version.directory, version.id, skill.id, number, listed
-            )
-        case InlineSkill(path=path):
-            if len(wish.data) > _LONGEST_INLINE_SKILL * 4 // 3:
-                raise BadRequest(f"'{path}.source.data' has more than {_LONGEST_INLINE_SKILL} bytes", param=path)
-            folder = await asyncio.to_thread(_unpack_skill, wish)
-            content = await server.skills.keep_inline(owner, folder)
-            listed = tuple(tree(list(folder.files)))
-            return SkillMount(folder.name, folder.description, folder.directory, content, tree=listed)
+            case InlineSkill(path=path):
+                if len(wish.data) > _LONGEST_INLINE_SKILL * 4 // 3:
+                    raise BadRequest(f"'{path}.source.data' has more than {_LONGEST_INLINE_SKILL} bytes", param=path)
+                folder = await asyncio.to_thread(_unpack_skill, wish)
+                content = await self._skills.keep_inline(owner, folder)
+                listed = tuple(tree(list(folder.files)))
+                return SkillMount(folder.name, folder.description, folder.directory, content, tree=listed)
+
+    async def supply(
+        self, owner: str, target: Target, request: DoorRequest, opened: TargetOpening, offer: Offer, rounds: int
+    ) -> tuple[TargetOpening, Offer]:
+        """With the files and skills that the request brings."""
+        supplies = await self.gather(owner, request, capabilities_of(target.provider))
+        has_files = bool(supplies.files) or any(map(is_listed, files_in(opened.turns)))
+        runs_code = self._folders() is not None and any(spec.tool_type in CODE for spec in offer.specs)
+        if not (has_files or runs_code or supplies != NO_SUPPLIES):
+            return opened, offer
+        if rounds == 0:
+            return replace(opened, turns=tell(opened.turns, supplies, offer.specs)), offer
+        brought = has_files or bool(files_in(opened.turns))
+        handlers = self._equipment(supplies).equip(offer.handlers, has_files=brought)
+        known = [handlers[spec.name].spec if spec.name in handlers else spec for spec in offer.specs]
+        names = {spec.name for spec in known}
+        specs = (*known, *[tool.spec for name, tool in handlers.items() if name not in names])
+        offer = Offer(specs, handlers, offer.stand_ins, {**offer.about, **about_supplies(supplies)})
+        return replace(opened, turns=tell(opened.turns, supplies, specs)), offer
+
+    def reopen_tools(self, start: RunStarted, handlers: dict[str, Tool]) -> dict[str, Tool]:
+        """The tools of a run that was begun before, with what it was given then."""
+        supplies = supplies_of(start)
+        names = {spec.name for spec in start.plan.tools}
+        equipped = self._equipment(supplies).equip(handlers, has_files=bool(files_in(start.turns)))
+        return {name: tool for name, tool in equipped.items() if name in names}
 
 
 def _unpack_skill(wish: InlineSkill) -> SkillFolder:
@@ -115,19 +163,28 @@ def _unpack_skill(wish: InlineSkill) -> SkillFolder:
 class Equipment:
     """The tools of one run, with what its request gave them."""
 
-    def __init__(self, server: Server, supplies: Supplies) -> None:
-        self._server = server
+    def __init__(
+        self,
+        files: FileStore,
+        skills: SkillStore,
+        documents: Documents,
+        folders: SessionFolders | None,
+        supplies: Supplies,
+    ) -> None:
+        self._skills = skills
+        self._documents = documents
+        self._folders = folders
         self._supplies = supplies
-        self.files = SessionFiles(server.files, supplies.files)
+        self.files = SessionFiles(files, supplies.files)
 
     def equip(self, handlers: Mapping[str, Tool], *, has_files: bool) -> dict[str, Tool]:
         """The same tools for this run, and those that read files where there may be some."""
         found = dict(handlers)
-        code = self._server.code
+        code = self._folders
         runs_code = {name for name, tool in handlers.items() if tool.spec.tool_type in CODE}
         if code is not None and runs_code:
             found |= code.prepare_tools(
-                {name: handlers[name] for name in runs_code}, self.files, self._supplies, self._server.skills
+                {name: handlers[name] for name in runs_code}, self.files, self._supplies, self._skills
             )
         if has_files or runs_code or self._supplies.files:
             found |= {READ: ReadFileTool(self.files, self._extract), LIST: ListFilesTool(self.files)}
@@ -137,35 +194,7 @@ class Equipment:
         if not is_document(file.format) or file.purpose == "agent_output":  # which the model knows as it wrote it
             return None
         id = file.id if file.stored is None else file.stored.hash
-        return await self._server.documents.extract(id, file.format, file.size, partial(self.files.read, file))
-
-
-async def supply(
-    server: Server, owner: str, target: Target, request: DoorRequest, opened: TargetOpening, offer: Offer, rounds: int
-) -> tuple[TargetOpening, Offer]:
-    """With the files and skills that the request brings."""
-    supplies = await gather(server, owner, request, capabilities_of(target.provider))
-    has_files = bool(supplies.files) or any(map(is_listed, files_in(opened.turns)))
-    runs_code = server.code is not None and any(spec.tool_type in CODE for spec in offer.specs)
-    if not (has_files or runs_code or supplies != NO_SUPPLIES):
-        return opened, offer
-    if rounds == 0:
-        return replace(opened, turns=tell(opened.turns, supplies, offer.specs)), offer
-    brought = has_files or bool(files_in(opened.turns))
-    handlers = Equipment(server, supplies).equip(offer.handlers, has_files=brought)
-    known = [handlers[spec.name].spec if spec.name in handlers else spec for spec in offer.specs]
-    names = {spec.name for spec in known}
-    specs = (*known, *[tool.spec for name, tool in handlers.items() if name not in names])
-    offer = Offer(specs, handlers, offer.stand_ins, {**offer.about, **about_supplies(supplies)})
-    return replace(opened, turns=tell(opened.turns, supplies, specs)), offer
-
-
-def reopen_tools(server: Server, start: RunStarted, handlers: dict[str, Tool]) -> dict[str, Tool]:
-    """The tools of a run that was begun before, with what it was given then."""
-    supplies = supplies_of(start)
-    names = {spec.name for spec in start.plan.tools}
-    equipped = Equipment(server, supplies).equip(handlers, has_files=bool(files_in(start.turns)))
-    return {name: tool for name, tool in equipped.items() if name in names}
+        return await self._documents.extract(id, file.format, file.size, partial(self.files.read, file))
 
 
 def tell(turns: tuple[Turn, ...], supplies: Supplies, specs: Sequence[ToolSpec]) -> tuple[Turn, ...]:

@@ -81,7 +81,6 @@ class Toolbox:
         """`tools` and the standing ones of features are offered to every request, those of `capabilities` to those that ask for
         them."""
         self._features = features
-        self._standing = () if features is None else features.standing
         self._dispatch = Dispatch() if dispatch is None else dispatch
         self._capabilities = {name: tuple(found) for name, found in (capabilities or {}).items()}
         self._most = max_offered
@@ -109,11 +108,15 @@ class Toolbox:
         self._with_finder: tuple[Sequence[ToolSpec], Offer] = ((), self._fixed)
         self._with_standing: tuple[list[Sequence[Tool]], Offer] = ([], self._fixed)
 
+    def add_capabilities(self, found: Mapping[Capability, Sequence[Tool]]) -> None:
+        """Those of features, which are made after this. What the operator has given goes before them."""
+        self._capabilities = {**{name: tuple(tools) for name, tools in found.items()}, **self._capabilities}
+
     def _own(self) -> Offer:
         """What every request is offered: the same value until a standing tool comes or goes."""
-        if not self._standing:
+        if self._features is None or not (standing := self._features.standing):
             return self._fixed
-        found = [feature.standing_tools() for feature in self._standing]
+        found = [feature.standing_tools() for feature in standing]
         known, offer = self._with_standing
         if len(found) != len(known) or any(now is not before for now, before in zip(found, known, strict=True)):
             tools = [tool for tools in found for tool in tools]

@@ -5,49 +5,57 @@ The same over HTTP and for a `Runner`. What a document of a session is, `host.se
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from ronda.host import session_documents
 from ronda.host.leases import Key
+from ronda.server.services.container_host import ContainerHost
+from ronda.server.services.runs import Runs
+from ronda.server.services.session_folders import SessionFolders
+from ronda.store.catalog import Catalog
 from ronda.store.marks import of_session
 from ronda.wire.sessions import SessionDocument
 
-if TYPE_CHECKING:
-    from ronda.server.app import Server
 
+class WholeSessions:
+    """`folders`: what runs code here, if anything does."""
 
-async def export_session(server: Server, key: Key, branch: str | None = None) -> bytes:
-    return await session_documents.export(server.runs.sessions, key, branch, _workspaces(server))
+    def __init__(
+        self, runs: Runs, catalog: Catalog, containers: ContainerHost, folders: Callable[[], SessionFolders | None]
+    ) -> None:
+        self._runs = runs
+        self._catalog = catalog
+        self._containers = containers
+        self._folders = folders
 
+    async def export(self, key: Key, branch: str | None = None) -> bytes:
+        return await session_documents.export(self._runs.sessions, key, branch, self._workspaces())
 
-async def import_session(server: Server, key: Key, document: SessionDocument) -> None:
-    await session_documents.put(server.runs.sessions, key, document, _workspaces(server))
+    async def put(self, key: Key, document: SessionDocument) -> None:
+        await session_documents.put(self._runs.sessions, key, document, self._workspaces())
 
+    async def fork(
+        self,
+        key: Key,
+        name: str | None = None,
+        *,
+        num_turns: int | None = None,
+        run: str | None = None,
+        round: int | None = None,
+    ) -> str:
+        where = {"num_turns": num_turns, "round": round}
+        made = await session_documents.fork(
+            self._runs.sessions, key, name, run=run, workspaces=self._workspaces(), **where
+        )
+        await self._catalog.marks.copy(key[0], of_session(key[1]), of_session(made), self._runs.clock())
+        return made
 
-async def fork_session(
-    server: Server,
-    key: Key,
-    name: str | None = None,
-    *,
-    num_turns: int | None = None,
-    run: str | None = None,
-    round: int | None = None,
-) -> str:
-    where = {"num_turns": num_turns, "round": round}
-    made = await session_documents.fork(
-        server.runs.sessions, key, name, run=run, workspaces=_workspaces(server), **where
-    )
-    await server.catalog.marks.copy(key[0], of_session(key[1]), of_session(made), server.clock())
-    return made
+    async def delete(self, key: Key) -> bool:
+        was_there = await session_documents.delete(self._runs.sessions, key)
+        await self._containers.delete(*key)
+        await self._catalog.approved_tools.forget(*key)
+        await self._catalog.marks.forget(key[0], of_session(key[1]))
+        return was_there
 
-
-async def delete_session(server: Server, key: Key) -> bool:
-    was_there = await session_documents.delete(server.runs.sessions, key)
-    await server.containers.delete(*key)
-    await server.catalog.approved_tools.forget(*key)
-    await server.catalog.marks.forget(key[0], of_session(key[1]))
-    return was_there
-
-
-def _workspaces(server: Server) -> session_documents.WorkspaceFiles | None:
-    return None if server.code is None else server.code.files
+    def _workspaces(self) -> session_documents.WorkspaceFiles | None:
+        return None if (folders := self._folders()) is None else folders.files

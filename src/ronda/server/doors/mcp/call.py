@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -15,16 +15,15 @@ from ronda.core.output import final_text
 from ronda.core.parts import user
 from ronda.errors import BadRequest, RondaError
 from ronda.host.run import LiveRun
-from ronda.server.answering.opening import Job, open_runs
+from ronda.server.answering.answer import Answering
+from ronda.server.answering.opening import Job
 from ronda.server.doors.mcp.tools import INPUT, AgentTool
 from ronda.server.http.failure import failure_of
+from ronda.server.services.models import Models
 from ronda.wire.door_request import DoorRequest
 from ronda.wire.failures import BROKE_DOWN, failure_of_run
 from ronda.wire.openai_chat.server_answer import ChatAnswer
 from ronda.wire.openai_chat.server_request import read_request
-
-if TYPE_CHECKING:
-    from ronda.server.app import Server
 
 Tell: TypeAlias = Callable[[str], Awaitable[None]]
 
@@ -35,18 +34,20 @@ class CallResult(Struct, frozen=True):
     structured: dict[str, Any] | None = None
 
 
-async def call(server: Server, owner: str, tool: AgentTool, arguments: dict[str, Any], tell: Tell) -> CallResult:
+async def call(
+    answering: Answering, models: Models, owner: str, tool: AgentTool, arguments: dict[str, Any], tell: Tell
+) -> CallResult:
     """What goes wrong is a failed result that says why. Cancelled, it cancels its runs."""
     try:
         request = _door_request(tool, arguments)
-        target = await server.models.find(request.model, owner)
-        lives = await open_runs(server, owner, Job(request, target, waits=True))
+        target = await models.find(request.model, owner)
+        lives = await answering.opening.open_runs(owner, Job(request, target, waits=True))
     except RondaError as error:
         return CallResult(failure_of(error).message, failed=True)
     await _drive(lives, tell)
     for live in lives:
         if live.error is not None:
-            server.recovery.broke_down(live, live.error)
+            answering.broke_down(live, live.error)
             return CallResult(BROKE_DOWN.message, failed=True)
         if (failure := failure_of_run(live.run)) is not None:
             return CallResult(failure.message, failed=True)

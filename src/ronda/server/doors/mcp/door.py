@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import mcp_types as types
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -23,13 +22,13 @@ from ronda.server.doors.mcp.tools import tools_for
 from ronda.server.http.rights import use_rights
 
 if TYPE_CHECKING:
-    from ronda.server.app import Server
+    from ronda.server.doors.mcp.route import McpParts
 
 _OWNER = "ronda.owner"  # where a request's scope says whose it is …
 _RIGHTS = "ronda.rights"  # … and what its key may do
 
 
-def make_server(server: Server) -> SdkServer[Any]:
+def make_server(parts: McpParts) -> SdkServer[Any]:
     def owner_of(context: ServerRequestContext[Any, Any]) -> str:
         """Over pipes there is one: whoever started the program. What the request's key may do holds from here on."""
         if context.request is None:
@@ -40,7 +39,7 @@ def make_server(server: Server) -> SdkServer[Any]:
     async def list_tools(
         context: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        found = await tools_for(server, owner_of(context))
+        found = await tools_for(parts.agent_files, parts.agents, owner_of(context))
         tools = [types.Tool(name=one.name, description=one.description, input_schema=one.schema) for one in found]
         return types.ListToolsResult(tools=tools)
 
@@ -48,7 +47,7 @@ def make_server(server: Server) -> SdkServer[Any]:
         context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         owner = owner_of(context)
-        found = await tools_for(server, owner)
+        found = await tools_for(parts.agent_files, parts.agents, owner)
         tool = next((one for one in found if one.name == params.name), None)
         if tool is None:
             known = ", ".join([one.name for one in found[:20]])
@@ -60,7 +59,7 @@ def make_server(server: Server) -> SdkServer[Any]:
             told += 1
             await context.session.report_progress(told, None, text)
 
-        result = await call(server, owner, tool, params.arguments or {}, tell)
+        result = await call(parts.answering, parts.models, owner, tool, params.arguments or {}, tell)
         content: list[types.ContentBlock] = [types.TextContent(type="text", text=result.text)]
         return types.CallToolResult(content=content, is_error=result.failed, structured_content=result.structured)
 
@@ -71,18 +70,18 @@ def make_server(server: Server) -> SdkServer[Any]:
 class McpDoor:
     """The address /mcp of one server, on one event loop."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, parts: McpParts) -> None:
+        self._parts = parts
         self._manager: StreamableHTTPSessionManager | None = None
         self._is_up = asyncio.Event()
         self._is_over = asyncio.Event()
         # Contexts of the SDK are left by the task that entered them. It ends after the runs that were called through it.
-        self._holder = Supervisor(server.supervisor.sleep).keep("the MCP door", self._hold)
+        self._holder = Supervisor(parts.sleep).keep("the MCP door", self._hold)
 
     async def _hold(self) -> None:
         """A manager of the SDK serves once: each start has its own."""
-        made = make_server(self._server)
-        self._manager = StreamableHTTPSessionManager(made, max_request_body_size=self._server.config.max_body)
+        made = make_server(self._parts)
+        self._manager = StreamableHTTPSessionManager(made, max_request_body_size=self._parts.max_body)
         try:
             async with self._manager.run():
                 self._is_up.set()
@@ -123,24 +122,10 @@ def _after(body: bytes, receive: Receive) -> Receive:
     return incoming
 
 
-_doors: WeakKeyDictionary[Server, McpDoor] = WeakKeyDictionary()
-
-
-def door_of(server: Server) -> McpDoor:
-    if (door := _doors.get(server)) is None:
-        door = _doors[server] = McpDoor(server)
-    return door
-
-
-async def close_door(server: Server) -> None:
-    if (door := _doors.pop(server, None)) is not None:
-        await door.close()
-
-
-async def serve_pipes(server: Server) -> None:
+async def serve_pipes(parts: McpParts) -> None:
     """Until the client closes its side."""
     from mcp.server.stdio import stdio_server
 
-    made = make_server(server)
+    made = make_server(parts)
     async with stdio_server() as (received, leaving):
         await made.run(received, leaving, made.create_initialization_options())

@@ -9,15 +9,20 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.errors import BadConfig, NotFound
+from ronda.host.supervisor import Sleep
+from ronda.server.answering.answer import Answering
 from ronda.server.doors.chat import chat_error
 from ronda.server.http.browser_guard import refused_socket
 from ronda.server.http.failure import error_answer
 from ronda.server.http.incoming import Incoming, Json
+from ronda.server.services.models import Models
 from ronda.wire.failures import Failure
 from ronda.wire.json import UNREADABLE
 
 if TYPE_CHECKING:
-    from ronda.server.app import Server
+    from ronda.server.doors.mcp.door import McpDoor
+    from ronda.server.services.agent_files import AgentFiles
+    from ronda.store.agents import Agents
 
 
 _INVALID_REQUEST: Final = -32600  # JSON-RPC's
@@ -41,20 +46,49 @@ class McpPort:
 _NOT_HERE = error_answer(Failure(404, "invalid_request_error", "on this port there is /mcp alone"), chat_error)
 
 
-async def mcp(server: Server, incoming: Incoming) -> ASGIApp:
-    from ronda.tools.mcp.servers import check_package
+class McpParts(Struct, frozen=True):
+    """What the MCP server is made of."""
 
-    try:
-        check_package()
-    except BadConfig as error:
-        raise NotFound(str(error), code="capability_missing") from error
-    from ronda.server.doors.mcp.door import door_of
+    answering: Answering
+    models: Models
+    agents: Agents  # that clients made …
+    agent_files: AgentFiles | None  # … and those of the operator's folder
+    max_body: int
+    sleep: Sleep
 
-    # Read here, within the bounds of all requests: the SDK knows those of one alone.
-    body = await incoming.body(server.config.max_body) if incoming.method == "POST" else None
-    if body is not None and (refusal := _refusal(body)) is not None:
-        return refusal
-    return await door_of(server).answer(incoming.owner, incoming.rights, body)
+
+class McpRoute:
+    def __init__(self, parts: McpParts) -> None:
+        self._parts = parts
+        self._door: McpDoor | None = None  # made with the first request
+
+    async def answer(self, incoming: Incoming) -> ASGIApp:
+        from ronda.tools.mcp.servers import check_package
+
+        try:
+            check_package()
+        except BadConfig as error:
+            raise NotFound(str(error), code="capability_missing") from error
+        from ronda.server.doors.mcp.door import McpDoor
+
+        # Read here, within the bounds of all requests: the SDK knows those of one alone.
+        body = await incoming.body(self._parts.max_body) if incoming.method == "POST" else None
+        if body is not None and (refusal := _refusal(body)) is not None:
+            return refusal
+        if self._door is None:
+            self._door = McpDoor(self._parts)
+        return await self._door.answer(incoming.owner, incoming.rights, body)
+
+    async def serve_pipes(self) -> None:
+        """Until the client closes its side."""
+        from ronda.server.doors.mcp.door import serve_pipes
+
+        await serve_pipes(self._parts)
+
+    async def close(self) -> None:
+        if (door := self._door) is not None:
+            self._door = None
+            await door.close()
 
 
 class _Message(Struct, frozen=True):

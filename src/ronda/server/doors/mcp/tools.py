@@ -15,7 +15,8 @@ from ronda.server.http.rights import current_rights, current_scopes
 from ronda.tools.mcp.names import distinct_names
 
 if TYPE_CHECKING:
-    from ronda.server.app import Server
+    from ronda.server.services.agent_files import AgentFiles
+    from ronda.store.agents import Agents
 
 CHAT: Final = "chat"
 INPUT: Final = "input"  # what an agent is asked that has no inputs of its own
@@ -55,10 +56,10 @@ class AgentTool(Struct, frozen=True):
     asks: bool = False
 
 
-async def tools_for(server: Server, owner: str) -> list[AgentTool]:
+async def tools_for(files: AgentFiles | None, agents: Agents, owner: str) -> list[AgentTool]:
     """In the same order each time."""
-    found = [] if server.agent_files is None else await aside(_of_files, server)
-    found += await _stored_agents(server, owner)
+    found = [] if files is None else await aside(_of_files, files)
+    found += await _stored_agents(agents, owner)
     if current_rights() is not None:
         scopes = current_scopes()
         found = [one for one in found if scopes.allows_agent((one[0],))]
@@ -67,12 +68,11 @@ async def tools_for(server: Server, owner: str) -> list[AgentTool]:
     return [chat, *[AgentTool(names["", agent], agent, about, schema, asks) for agent, about, schema, asks in found]]
 
 
-def _of_files(server: Server) -> list[tuple[str, str, dict[str, Any], bool]]:
+def _of_files(files: AgentFiles) -> list[tuple[str, str, dict[str, Any], bool]]:
     """Files that cannot be used are left out: what is wrong with them the operator is told."""
-    assert server.agent_files is not None
     found = []
-    for name in sorted(server.agent_files.names())[:MAX_AGENTS]:
-        prompty = server.agent_files.prompty(name)
+    for name in sorted(files.names())[:MAX_AGENTS]:
+        prompty = files.prompty(name)
         if prompty is not None and prompty.has_conversation:
             about = prompty.description or prompty.display_name or f"The agent {name}."
             found.append((name, about, *_schema_of(prompty)))
@@ -96,8 +96,8 @@ class _StoredAgent(Struct, frozen=True):
     description: str | None = None
 
 
-async def _stored_agents(server: Server, owner: str) -> list[tuple[str, str, dict[str, Any], bool]]:
+async def _stored_agents(agents: Agents, owner: str) -> list[tuple[str, str, dict[str, Any], bool]]:
     """Agents that the owner has made over HTTP."""
-    rows = (await server.catalog.agents.of(owner))[:MAX_AGENTS]
+    rows = (await agents.of(owner))[:MAX_AGENTS]
     made = [(row.id, msgspec.json.decode(row.body, type=_StoredAgent)) for row in rows]
     return [(id, body.description or f"The agent {body.name}.", _question(), True) for id, body in made]

@@ -7,8 +7,8 @@ allowed.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import msgspec
 from starlette.types import ASGIApp
@@ -23,15 +23,14 @@ from ronda.server.http.incoming import Incoming, Json, NoContent
 from ronda.server.services.models import Models, Target, not_redeclared
 from ronda.server.services.runs import new_id
 from ronda.server.services.served_agent import ServedAgent
+from ronda.server.services.toolbox import Toolbox
 from ronda.store.agents import AgentRow, Agents, AliasRow
+from ronda.wire.capabilities import Need
 from ronda.wire.json import encode
 from ronda.wire.mistral.agents import AgentBody, keep, read_create, read_stored, read_update, when, write_agent
 from ronda.wire.mistral.declarations import raws
 from ronda.wire.mistral.server_request import guardrail_level
 from ronda.wire.mistral.validation_errors import BODY, refuse
-
-if TYPE_CHECKING:
-    from ronda.server.app import Server
 
 PREFIX = "ag_"
 
@@ -130,21 +129,160 @@ async def find_model(models: Models, name: str, owner: str) -> Target | None:
 # ---- addresses --------------------------------------------------------------------------------------------------------
 
 
-async def _row(server: Server, incoming: Incoming, version: int | str | None = None) -> AgentRow:
-    return await _find(server, incoming.owner, incoming.places["agent_id"], version)
+class AgentsDoor:
+    def __init__(
+        self,
+        agents: Agents,
+        models: Models,
+        toolbox: Toolbox,
+        others: Callable[[Sequence[Need]], Sequence[Need]],
+        max_body: int,
+    ) -> None:
+        self._agents = agents
+        self._models = models
+        self._toolbox = toolbox
+        self._others = others
+        self._max_body = max_body
 
+    async def _row(self, incoming: Incoming, version: int | str | None = None) -> AgentRow:
+        return await self._find(incoming.owner, incoming.places["agent_id"], version)
 
-async def _find(server: Server, owner: str, id: str, version: int | str | None = None) -> AgentRow:
-    row = await server.catalog.agents.find(owner, id, version)
-    if row is None:
-        raise await _missing(server, owner, id, version)
-    return row
+    async def _find(self, owner: str, id: str, version: int | str | None = None) -> AgentRow:
+        row = await self._agents.find(owner, id, version)
+        if row is None:
+            raise await self._missing(owner, id, version)
+        return row
 
+    async def _missing(self, owner: str, id: str, version: int | str | None = None) -> NotFound:
+        known = await self._agents.find(owner, id) is not None
+        what = (
+            f"the agent '{id[:200]}' has no version '{version}'" if known else f"the agent '{id[:200]}' does not exist"
+        )
+        return NotFound(what, param="agent_id", code="agent_not_found")
 
-async def _missing(server: Server, owner: str, id: str, version: int | str | None = None) -> NotFound:
-    known = await server.catalog.agents.find(owner, id) is not None
-    what = f"the agent '{id[:200]}' has no version '{version}'" if known else f"the agent '{id[:200]}' does not exist"
-    return NotFound(what, param="agent_id", code="agent_not_found")
+    async def _check(self, agent: AgentBody, owner: str) -> None:
+        if await find_model(self._models, agent.model, owner) is None:
+            there_is = quote_names(self._models.names)
+            refuse("value_error", (*BODY, "model"), f"this server has no such model; there is {there_is}", agent.model)
+        declared = agent.declared()
+        self._toolbox.offer(
+            declared.specs, 0, needs=self._others(declared.needs)
+        )  # says if a name is taken, or something is not here
+
+    async def _check_handoffs(self, handoffs: list[str] | None, owner: str) -> None:
+        for at, id in enumerate(handoffs or ()):
+            if await self._agents.find(owner, id) is None:
+                msg = f"the agent '{id[:200]}' does not exist, so nothing can be handed over to it"
+                refuse("value_error", (*BODY, "handoffs", at), msg, id[:200])
+
+    async def create(self, incoming: Incoming) -> ASGIApp:
+        agent = await incoming.read(self._max_body, read_create)
+        owner = incoming.owner
+        await self._check(agent, owner)
+        await self._check_handoffs(agent.handoffs, owner)
+        id = new_id("ag")
+        await self._agents.create(owner, id, keep(agent), time.time())
+        return _json(_agent_object(await self._find(owner, id)))
+
+    async def _list_rows(self, incoming: Incoming, asks: Asks) -> list[AgentRow]:
+        chat, name, search, id = asks.flag("deployment_chat"), asks.text("name"), asks.text("search"), asks.text("id")
+        sources = asks.texts("sources")
+        for source in sources:
+            if source not in ("api", "playground", "agent_builder_v1"):
+                msg = "Input should be 'api', 'playground' or 'agent_builder_v1'"
+                refuse("enum", ("query", "sources"), msg, source)
+        if sources and "api" not in sources:
+            return []
+        metadata = asks.metadata()
+        found = []
+        for row in await self._agents.of(incoming.owner):
+            agent = read_stored(row.body)
+            if (
+                (chat is None or row.deployment_chat == chat)
+                and (name is None or agent.name == name)
+                and (search is None or search.lower() in agent.name.lower() or search in row.id)
+                and (id is None or row.id == id)
+                and (metadata is None or matches(msgspec.json.decode(encode(agent.metadata)), metadata))
+            ):
+                found.append(row)
+        return found
+
+    async def list_agents(self, incoming: Incoming) -> ASGIApp:
+        asks = Asks(incoming)
+        first, last = asks.page(20)
+        return _json([_agent_object(row) for row in (await self._list_rows(incoming, asks))[first:last]])
+
+    async def list_pages(self, incoming: Incoming) -> ASGIApp:
+        """The same with a cursor: the last agent of the page before."""
+        asks = Asks(incoming)
+        size = asks.number("page_size", 20, 1, 1000)
+        rows = await self._list_rows(incoming, asks)
+        if after := asks.text("page_token"):
+            at = next((at for at, row in enumerate(rows) if row.id == after), None)
+            if at is None:
+                refuse("value_error", ("query", "page_token"), "no page of this list ends there", after)
+            rows = rows[at + 1 :]
+        more = rows[size - 1].id if len(rows) > size else None
+        return _json({"object": "list", "data": [_agent_object(row) for row in rows[:size]], "next_page_token": more})
+
+    async def get(self, incoming: Incoming) -> ASGIApp:
+        return _json(_agent_object(await self._row(incoming, Asks(incoming).text("agent_version") or None)))
+
+    async def update(self, incoming: Incoming) -> ASGIApp:
+        row = await self._row(incoming)
+        before = read_stored(row.body)
+        agent, chat = await incoming.read(self._max_body, lambda body: read_update(body, before))
+        await self._check(agent, incoming.owner)
+        if (
+            agent.handoffs is not before.handoffs
+        ):  # said anew: who was deleted since must not keep an agent from being changed
+            await self._check_handoffs(agent.handoffs, incoming.owner)
+        chat = row.deployment_chat if chat is None else chat
+        await self._agents.update(incoming.owner, row.id, keep(agent), chat, time.time())
+        return _json(_agent_object(await self._row(incoming)))
+
+    async def delete(self, incoming: Incoming) -> ASGIApp:
+        if not await self._agents.delete(incoming.owner, incoming.places["agent_id"]):
+            raise await self._missing(incoming.owner, incoming.places["agent_id"])
+        return NoContent()
+
+    async def switch_version(self, incoming: Incoming) -> ASGIApp:
+        version = Asks(incoming).number("version", None)
+        owner, id = incoming.owner, incoming.places["agent_id"]
+        if not await self._agents.switch(owner, id, version, time.time()):
+            raise await self._missing(owner, id, version)
+        return _json(_agent_object(await self._row(incoming)))
+
+    async def list_versions(self, incoming: Incoming) -> ASGIApp:
+        first, last = Asks(incoming).page(20)
+        row = await self._row(incoming)
+        return _json([_agent_object(await self._row(incoming, version)) for version in row.versions[first:last]])
+
+    async def get_version(self, incoming: Incoming) -> ASGIApp:
+        return _json(_agent_object(await self._row(incoming, incoming.places["version"])))
+
+    async def set_alias(self, incoming: Incoming) -> ASGIApp:
+        asks = Asks(incoming)
+        alias, version = asks.needed("alias"), asks.number("version", None)
+        if not 0 < len(alias) <= 64 or alias.isdecimal() or not alias.isprintable() or "@" in alias:
+            msg = "it must be 1 to 64 printable characters, without '@' and not a number"
+            refuse("value_error", ("query", "alias"), msg, alias)
+        owner, id = incoming.owner, incoming.places["agent_id"]
+        row = await self._agents.set_alias(owner, id, alias, version, time.time())
+        if row is None:
+            raise await self._missing(owner, id, version)
+        return _json(_alias(row))
+
+    async def list_aliases(self, incoming: Incoming) -> ASGIApp:
+        row = await self._row(incoming)
+        return _json([_alias(one) for one in await self._agents.aliases(incoming.owner, row.id)])
+
+    async def delete_alias(self, incoming: Incoming) -> ASGIApp:
+        alias = Asks(incoming).needed("alias")
+        id = (await self._row(incoming)).id
+        if not await self._agents.delete_alias(incoming.owner, id, alias):
+            raise NotFound(f"the agent '{id}' has no alias '{alias[:100]}'", param="alias", code="alias_not_found")
+        return NoContent()
 
 
 def _agent_object(row: AgentRow) -> dict[str, Any]:
@@ -163,119 +301,6 @@ def _json(value: Any) -> Json:
     return Json(encode(value))
 
 
-async def _check(server: Server, agent: AgentBody, owner: str) -> None:
-    if await find_model(server.models, agent.model, owner) is None:
-        there_is = quote_names(server.models.names)
-        refuse("value_error", (*BODY, "model"), f"this server has no such model; there is {there_is}", agent.model)
-    declared = agent.declared()
-    server.toolbox.offer(
-        declared.specs, 0, needs=server.features.others(declared.needs)
-    )  # says if a name is taken, or something is not here
-
-
-async def _check_handoffs(server: Server, handoffs: list[str] | None, owner: str) -> None:
-    for at, id in enumerate(handoffs or ()):
-        if await server.catalog.agents.find(owner, id) is None:
-            msg = f"the agent '{id[:200]}' does not exist, so nothing can be handed over to it"
-            refuse("value_error", (*BODY, "handoffs", at), msg, id[:200])
-
-
-async def create(server: Server, incoming: Incoming) -> ASGIApp:
-    agent = await incoming.read(server.config.max_body, read_create)
-    owner = incoming.owner
-    await _check(server, agent, owner)
-    await _check_handoffs(server, agent.handoffs, owner)
-    id = new_id("ag")
-    await server.catalog.agents.create(owner, id, keep(agent), time.time())
-    return _json(_agent_object(await _find(server, owner, id)))
-
-
-async def _list_rows(server: Server, incoming: Incoming, asks: Asks) -> list[AgentRow]:
-    chat, name, search, id = asks.flag("deployment_chat"), asks.text("name"), asks.text("search"), asks.text("id")
-    sources = asks.texts("sources")
-    for source in sources:
-        if source not in ("api", "playground", "agent_builder_v1"):
-            msg = "Input should be 'api', 'playground' or 'agent_builder_v1'"
-            refuse("enum", ("query", "sources"), msg, source)
-    if sources and "api" not in sources:
-        return []
-    metadata = asks.metadata()
-    found = []
-    for row in await server.catalog.agents.of(incoming.owner):
-        agent = read_stored(row.body)
-        if (
-            (chat is None or row.deployment_chat == chat)
-            and (name is None or agent.name == name)
-            and (search is None or search.lower() in agent.name.lower() or search in row.id)
-            and (id is None or row.id == id)
-            and (metadata is None or matches(msgspec.json.decode(encode(agent.metadata)), metadata))
-        ):
-            found.append(row)
-    return found
-
-
-async def list_agents(server: Server, incoming: Incoming) -> ASGIApp:
-    asks = Asks(incoming)
-    first, last = asks.page(20)
-    return _json([_agent_object(row) for row in (await _list_rows(server, incoming, asks))[first:last]])
-
-
-async def list_pages(server: Server, incoming: Incoming) -> ASGIApp:
-    """The same with a cursor: the last agent of the page before."""
-    asks = Asks(incoming)
-    size = asks.number("page_size", 20, 1, 1000)
-    rows = await _list_rows(server, incoming, asks)
-    if after := asks.text("page_token"):
-        at = next((at for at, row in enumerate(rows) if row.id == after), None)
-        if at is None:
-            refuse("value_error", ("query", "page_token"), "no page of this list ends there", after)
-        rows = rows[at + 1 :]
-    more = rows[size - 1].id if len(rows) > size else None
-    return _json({"object": "list", "data": [_agent_object(row) for row in rows[:size]], "next_page_token": more})
-
-
-async def get(server: Server, incoming: Incoming) -> ASGIApp:
-    return _json(_agent_object(await _row(server, incoming, Asks(incoming).text("agent_version") or None)))
-
-
-async def update(server: Server, incoming: Incoming) -> ASGIApp:
-    row = await _row(server, incoming)
-    before = read_stored(row.body)
-    agent, chat = await incoming.read(server.config.max_body, lambda body: read_update(body, before))
-    await _check(server, agent, incoming.owner)
-    if (
-        agent.handoffs is not before.handoffs
-    ):  # said anew: who was deleted since must not keep an agent from being changed
-        await _check_handoffs(server, agent.handoffs, incoming.owner)
-    chat = row.deployment_chat if chat is None else chat
-    await server.catalog.agents.update(incoming.owner, row.id, keep(agent), chat, time.time())
-    return _json(_agent_object(await _row(server, incoming)))
-
-
-async def delete(server: Server, incoming: Incoming) -> ASGIApp:
-    if not await server.catalog.agents.delete(incoming.owner, incoming.places["agent_id"]):
-        raise await _missing(server, incoming.owner, incoming.places["agent_id"])
-    return NoContent()
-
-
-async def switch_version(server: Server, incoming: Incoming) -> ASGIApp:
-    version = Asks(incoming).number("version", None)
-    owner, id = incoming.owner, incoming.places["agent_id"]
-    if not await server.catalog.agents.switch(owner, id, version, time.time()):
-        raise await _missing(server, owner, id, version)
-    return _json(_agent_object(await _row(server, incoming)))
-
-
-async def list_versions(server: Server, incoming: Incoming) -> ASGIApp:
-    first, last = Asks(incoming).page(20)
-    row = await _row(server, incoming)
-    return _json([_agent_object(await _row(server, incoming, version)) for version in row.versions[first:last]])
-
-
-async def get_version(server: Server, incoming: Incoming) -> ASGIApp:
-    return _json(_agent_object(await _row(server, incoming, incoming.places["version"])))
-
-
 def _alias(row: AliasRow) -> dict[str, Any]:
     return {
         "alias": row.alias,
@@ -283,29 +308,3 @@ def _alias(row: AliasRow) -> dict[str, Any]:
         "created_at": when(row.created),
         "updated_at": when(row.updated),
     }
-
-
-async def set_alias(server: Server, incoming: Incoming) -> ASGIApp:
-    asks = Asks(incoming)
-    alias, version = asks.needed("alias"), asks.number("version", None)
-    if not 0 < len(alias) <= 64 or alias.isdecimal() or not alias.isprintable() or "@" in alias:
-        msg = "it must be 1 to 64 printable characters, without '@' and not a number"
-        refuse("value_error", ("query", "alias"), msg, alias)
-    owner, id = incoming.owner, incoming.places["agent_id"]
-    row = await server.catalog.agents.set_alias(owner, id, alias, version, time.time())
-    if row is None:
-        raise await _missing(server, owner, id, version)
-    return _json(_alias(row))
-
-
-async def list_aliases(server: Server, incoming: Incoming) -> ASGIApp:
-    row = await _row(server, incoming)
-    return _json([_alias(one) for one in await server.catalog.agents.aliases(incoming.owner, row.id)])
-
-
-async def delete_alias(server: Server, incoming: Incoming) -> ASGIApp:
-    alias = Asks(incoming).needed("alias")
-    id = (await _row(server, incoming)).id
-    if not await server.catalog.agents.delete_alias(incoming.owner, id, alias):
-        raise NotFound(f"the agent '{id}' has no alias '{alias[:100]}'", param="alias", code="alias_not_found")
-    return NoContent()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec import Raw, structs
@@ -12,16 +12,16 @@ from ronda.core.events import RunStarted
 from ronda.core.parts import ToolTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.errors import NotFound, quote_names
-from ronda.server.answering.answer import Exchange
+from ronda.server.answering.answer import Answering
 from ronda.server.answering.continuation import continue_answer
 from ronda.server.answering.opening import Job, answer_alone
 from ronda.server.answering.stored_answers import AnswerDoor
 from ronda.server.doors.mistral.endpoint import mistral_error
-from ronda.server.doors.mistral.handoffs import next_of, offer_handoffs
+from ronda.server.doors.mistral.handoffs import Handoffs
 from ronda.server.doors.mistral.history import place_of
 from ronda.server.doors.mistral.upstream import fit_to_upstream, without_prompt
 from ronda.server.http.incoming import Incoming
-from ronda.server.services.models import Target
+from ronda.server.services.models import Models, Target
 from ronda.server.services.runs import Runs
 from ronda.server.services.served_agent import ServedAgent
 from ronda.wire.call_ids import INSTEAD, stored_ids
@@ -31,54 +31,64 @@ from ronda.wire.mistral.handoffs import about_ways
 from ronda.wire.mistral.server_answer import CompletionAnswer
 from ronda.wire.mistral.server_request import CompletionRequest, guardrail_level, read_completion
 
-if TYPE_CHECKING:
-    from ronda.server.app import Server
-
-
 COMPLETION_ANSWERS: Final = AnswerDoor(
     "/v1/agents/completions", "", "chat.completion", AnswerOptions.key, CompletionAnswer, without="conversation"
 )
 
 
-async def agent_completions(server: Server, incoming: Incoming) -> ASGIApp:
-    owner = incoming.owner
-    request = await incoming.read(server.config.max_body, read_completion)
-    if request.decisions:
-        return await continue_answer(
-            server, incoming, request.decisions, request.stream, COMPLETION_ANSWERS, mistral_error
+class CompletionsDoor:
+    def __init__(self, answering: Answering, models: Models, handoffs: Handoffs, max_body: int) -> None:
+        self._answering = answering
+        self._models = models
+        self._handoffs = handoffs
+        self._max_body = max_body
+
+    async def agent_completions(self, incoming: Incoming) -> ASGIApp:
+        owner = incoming.owner
+        request = await incoming.read(self._max_body, read_completion)
+        if request.decisions:
+            return await continue_answer(
+                self._answering, incoming, request.decisions, request.stream, COMPLETION_ANSWERS, mistral_error
+            )
+        target = await find_agent(self._models, request.model, owner)
+        if isinstance(target, ServedAgent) and target.agent.handoffs:
+            by = await _caller_of(self._answering.runs, request.turns, owner)
+            if by is not None and (there := await self._still_there(by, owner)) is not None:
+                request, target = _instead(request), there
+        job = await self._job(owner, request, target, 0)
+        return await self._answering.answer(incoming, job, CompletionAnswer, mistral_error, door=COMPLETION_ANSWERS)
+
+    async def _job(self, owner: str, request: CompletionRequest, target: Target, handed: int) -> Job:
+        """What one agent is asked. A choice among the tools was made for the first; the rest of the request is for all."""
+        given = await self._handoffs.offer_handoffs(target, owner, request, "server")
+        target, mine = given.target, request
+        if request.chose and not handed:
+            target = structs.replace(target, choice=AUTO)
+        if request.guardrail_level == "no" and isinstance(target, ServedAgent):
+            mine = structs.replace(mine, guardrail_level=guardrail_level(target.agent.guardrails))
+        id = target.id if isinstance(target, ServedAgent) else None
+        mine = structs.replace(
+            mine, about={**request.about, **raws({"agent_id": id}), **about_ways(given.ways, handed)}
         )
-    target = await find_agent(server, request.model, owner)
-    if isinstance(target, ServedAgent) and target.agent.handoffs:
-        by = await _caller_of(server.runs, request.turns, owner)
-        if by is not None and (there := await _still_there(server, by, owner)) is not None:
-            request, target = _instead(request), there
-    job = await _job(server, owner, request, target, 0)
-    return await Exchange(server, incoming, job, CompletionAnswer, mistral_error, door=COMPLETION_ANSWERS).answer()
 
+        async def ask_next(agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int) -> Job:
+            following = structs.replace(
+                _instead(request), model=agent.name, turns=without_prompt(turns), parent=parent, choice=AUTO, n=1
+            )
+            return await self._job(owner, following, agent, handed)
 
-async def _job(server: Server, owner: str, request: CompletionRequest, target: Target, handed: int) -> Job:
-    """What one agent is asked. A choice among the tools was made for the first; the rest of the request is for all of them."""
-    given = await offer_handoffs(server, target, owner, request, "server")
-    target, mine = given.target, request
-    if request.chose and not handed:
-        target = structs.replace(target, choice=AUTO)
-    if request.guardrail_level == "no" and isinstance(target, ServedAgent):
-        mine = structs.replace(mine, guardrail_level=guardrail_level(target.agent.guardrails))
-    id = target.id if isinstance(target, ServedAgent) else None
-    mine = structs.replace(mine, about={**request.about, **raws({"agent_id": id}), **about_ways(given.ways, handed)})
-
-    async def ask_next(agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int) -> Job:
-        following = structs.replace(
-            _instead(request), model=agent.name, turns=without_prompt(turns), parent=parent, choice=AUTO, n=1
+        return Job(
+            fit_to_upstream(mine, target),
+            target,
+            place_of if given.ways is not None else answer_alone,
+            self._handoffs.next_of(owner, given, ask_next),
         )
-        return await _job(server, owner, following, agent, handed)
 
-    return Job(
-        fit_to_upstream(mine, target),
-        target,
-        place_of if given.ways is not None else answer_alone,
-        next_of(server, owner, given, ask_next),
-    )
+    async def _still_there(self, id: str, owner: str) -> Target | None:
+        try:
+            return await self._models.find(id, owner)
+        except NotFound:
+            return None
 
 
 def _instead(request: CompletionRequest) -> CompletionRequest:
@@ -99,21 +109,14 @@ async def _caller_of(runs: Runs, turns: tuple[Turn, ...], owner: str) -> str | N
     return None
 
 
-async def _still_there(server: Server, id: str, owner: str) -> Target | None:
-    try:
-        return await server.models.find(id, owner)
-    except NotFound:
-        return None
-
-
-async def find_agent(server: Server, id: str, owner: str) -> Target:
+async def find_agent(models: Models, id: str, owner: str) -> Target:
     """An agent of this owner's, of everybody's, or a model: an agent that brings nothing along."""
     try:
-        return await server.models.find(id, owner)
+        return await models.find(id, owner)
     except NotFound as error:
         if error.code != "model_not_found":
             raise
-        there_is = quote_names(server.models.names)
+        there_is = quote_names(models.names)
         raise NotFound(
             f"the agent '{id[:200]}' does not exist; make one with POST /v1/agents, or name one of {there_is}",
             param="agent_id",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from starlette.types import ASGIApp
 
@@ -16,32 +16,62 @@ from ronda.errors import AlreadyAnswered, BadRequest, NotFound
 from ronda.journal import OpenQuestion, RunQuestions
 from ronda.server.http.incoming import Incoming, Json
 from ronda.server.services.acting import note_act, owner_for
-from ronda.server.services.answers import Conflict, answer_question, find_question
-from ronda.server.services.runs import open_questions
+from ronda.server.services.answers import Answers, Conflict
+from ronda.server.services.other_processes import OtherProcesses
+from ronda.server.services.runs import Runs, open_questions
+from ronda.store.audit import Audit
 from ronda.wire.approvals import approval_of, read_decision, write_approval
 from ronda.wire.fields import read_fields
 from ronda.wire.json import encode
 
-if TYPE_CHECKING:
-    from ronda.server.app import Server
-
 _MOST_RUNS: Final = 1000  # that are looked at for a list
 
 
-async def list_approvals(server: Server, incoming: Incoming) -> ASGIApp:
-    """What waits for a decision, the newest first: as runs here stand now, and as the journal has noted it of all others."""
-    found: list[dict[str, Any]] = []
-    owner = owner_for(incoming, "decide")
-    for asking in await server.runs.journal.open_questions(owner, _MOST_RUNS):
-        if (live := server.runs.live.get(asking.run)) is not None:
-            questions = open_questions(live.run)
-        elif asking.questions is not None:
-            questions = asking.questions
-        else:
-            events = await server.runs.read(asking.run, owner)
-            questions = open_questions(rebuild(events)) if events else ()
-        found += _shown(asking, questions)
-    return Json(encode({"object": "list", "data": found, "has_more": False}))
+class ApprovalsDoor:
+    def __init__(self, runs: Runs, answers: Answers, others: OtherProcesses, audit: Audit, max_body: int) -> None:
+        self._runs = runs
+        self._answers = answers
+        self._others = others
+        self._audit = audit
+        self._max_body = max_body
+
+    async def list_approvals(self, incoming: Incoming) -> ASGIApp:
+        """What waits for a decision, the newest first: as runs here stand now, and as the journal has noted it of all others."""
+        found: list[dict[str, Any]] = []
+        owner = owner_for(incoming, "decide")
+        for asking in await self._runs.journal.open_questions(owner, _MOST_RUNS):
+            if (live := self._runs.live.get(asking.run)) is not None:
+                questions = open_questions(live.run)
+            elif asking.questions is not None:
+                questions = asking.questions
+            else:
+                events = await self._runs.read(asking.run, owner)
+                questions = open_questions(rebuild(events)) if events else ()
+            found += _shown(asking, questions)
+        return Json(encode({"object": "list", "data": found, "has_more": False}))
+
+    async def decide(self, incoming: Incoming) -> ASGIApp:
+        """Answer a question. One that is unknown, somebody else's, answered or too old is not there."""
+        id = incoming.places["id"]
+        owner = owner_for(incoming, "decide")
+        run = await self._answers.find_question(id, owner)
+        if run is None:
+            return _not_there(f"there is no approval '{id[:100]}' that waits")
+        if self._others.peers is not None and run not in self._runs.live:
+            elsewhere = await self._others.peers.answer(incoming, run, self._max_body)
+            if elsewhere is not None:
+                return elsewhere
+        decision = await incoming.read(self._max_body, lambda body: read_decision(read_fields(body), id))
+        answer = decision.answer(incoming.owner)
+        if answer is None:
+            raise BadRequest("'decision' is missing: approve or deny", param="decision")
+        try:
+            if owner != incoming.owner:
+                await note_act(self._audit, incoming, "approval.decide", id, f"owner {owner}; {answer.decision}")
+            await self._answers.answer_question(run, owner, answer)
+        except (AlreadyAnswered, NotFound, Conflict) as error:
+            return _not_there(str(error))
+        return Json(encode({"status": "resolved"}))
 
 
 def _shown(asking: RunQuestions, questions: Sequence[OpenQuestion]) -> list[dict[str, Any]]:
@@ -53,30 +83,6 @@ def _shown(asking: RunQuestions, questions: Sequence[OpenQuestion]) -> list[dict
             approval = approval_of(question, one.tool, asking.session, one.round)
             shown.append({**write_approval(approval), "run_id": asking.run, "created_at": question.at})
     return shown
-
-
-async def decide(server: Server, incoming: Incoming) -> ASGIApp:
-    """Answer a question. One that is unknown, somebody else's, answered or too old is not there."""
-    id = incoming.places["id"]
-    owner = owner_for(incoming, "decide")
-    run = await find_question(server, id, owner)
-    if run is None:
-        return _not_there(f"there is no approval '{id[:100]}' that waits")
-    if server.peers is not None and run not in server.runs.live:
-        elsewhere = await server.peers.answer(incoming, run, server.config.max_body)
-        if elsewhere is not None:
-            return elsewhere
-    decision = await incoming.read(server.config.max_body, lambda body: read_decision(read_fields(body), id))
-    answer = decision.answer(incoming.owner)
-    if answer is None:
-        raise BadRequest("'decision' is missing: approve or deny", param="decision")
-    try:
-        if owner != incoming.owner:
-            await note_act(server.catalog.audit, incoming, "approval.decide", id, f"owner {owner}; {answer.decision}")
-        await answer_question(server, run, owner, answer)
-    except (AlreadyAnswered, NotFound, Conflict) as error:
-        return _not_there(str(error))
-    return Json(encode({"status": "resolved"}))
 
 
 def _not_there(message: str) -> Json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, assert_never
 
 from starlette.types import ASGIApp
@@ -11,10 +11,11 @@ from ronda.core.containers import StoredContainer
 from ronda.core.files import StoredFile
 from ronda.drive.offload import load
 from ronda.errors import BadRequest, NotFound
-from ronda.files.file_store import FileFacts
-from ronda.sandbox.policy import AllowedHosts, FullNetwork, Loopback, Network, NoNetwork
+from ronda.files.file_store import FileFacts, FileStore
+from ronda.sandbox.policy import AllowedHosts, FullNetwork, Loopback, Network, NoNetwork, Policy
 from ronda.server.doors.own.files import receive_file, send_file
 from ronda.server.http.incoming import Incoming, Json, NoContent
+from ronda.server.services.container_host import ContainerHost
 from ronda.wire.container_objects import (
     container_object,
     file_object,
@@ -25,33 +26,94 @@ from ronda.wire.json import encode
 from ronda.wire.pages import page_of_objects
 
 if TYPE_CHECKING:
-    from ronda.server.app import Server
+    from ronda.server.services.supplies import Supplier
 
 
-async def create(server: Server, incoming: Incoming) -> ASGIApp:
-    wish = await incoming.read(server.config.max_body, read_new)
-    owner = incoming.owner
-    for id in wish.file_ids:
-        try:
-            await server.files.find(owner, id)  # all of them, before anything is made
-        except NotFound as error:
-            raise BadRequest(f"Input file `{id[:200]}` was not found.", param="file_ids") from error
-    await load("ronda.server.services.supplies", "ronda.tools.code.limits")
-    from ronda.server.services.supplies import mounts  # few servers see a container
+class ContainersDoor:
+    """`supplier` is called for the first container that is made."""
 
-    skills = await mounts(server, owner, wish.skills)
-    made = await server.containers.create(owner, wish.name, skills, wish.minutes, wish.limits)
-    for id in wish.file_ids:
-        await server.containers.copy(owner, made.session, id)
-    return Json(encode(_container_object(server, made)))
+    def __init__(
+        self,
+        containers: ContainerHost,
+        files: FileStore,
+        supplier: Callable[[], Supplier],
+        policy: Policy,
+        max_body: int,
+    ) -> None:
+        self._containers = containers
+        self._files = files
+        self._supplier = supplier
+        self._policy = policy
+        self._max_body = max_body
 
+    async def create(self, incoming: Incoming) -> ASGIApp:
+        wish = await incoming.read(self._max_body, read_new)
+        owner = incoming.owner
+        for id in wish.file_ids:
+            try:
+                await self._files.find(owner, id)  # all of them, before anything is made
+            except NotFound as error:
+                raise BadRequest(f"Input file `{id[:200]}` was not found.", param="file_ids") from error
+        await load("ronda.server.services.supplies", "ronda.tools.code.limits")
+        skills = await self._supplier().mounts(owner, wish.skills)
+        made = await self._containers.create(owner, wish.name, skills, wish.minutes, wish.limits)
+        for id in wish.file_ids:
+            await self._containers.copy(owner, made.session, id)
+        return Json(encode(self._container_object(made)))
 
-def _container_object(server: Server, container: StoredContainer) -> dict[str, Any]:
-    """With the limits that hold: the operator's, or what its client wants where that is less."""
-    from ronda.tools.code.limits import limit_policy  # most servers run no code, and list no containers
+    def _container_object(self, container: StoredContainer) -> dict[str, Any]:
+        """With the limits that hold: the operator's, or what its client wants where that is less."""
+        from ronda.tools.code.limits import limit_policy  # most servers run no code, and list no containers
 
-    policy = limit_policy(server.config.sandbox, container.limits)
-    return container_object(container, policy.max_memory_mb, _hosts(policy.network))
+        policy = limit_policy(self._policy, container.limits)
+        return container_object(container, policy.max_memory_mb, _hosts(policy.network))
+
+    async def list_containers(self, incoming: Incoming) -> ASGIApp:
+        found = await self._containers.of(incoming.owner)
+        if names := incoming.query.get("name"):
+            found = [one for one in found if one.name == names[-1]]
+        containers = [self._container_object(one) for one in found]
+        return Json(encode(page_of_objects(containers, incoming.query, 100, "a container")))
+
+    async def get(self, incoming: Incoming) -> ASGIApp:
+        return Json(encode(self._container_object(await self._containers.find(incoming.owner, incoming.places["id"]))))
+
+    async def delete(self, incoming: Incoming) -> ASGIApp:
+        container = await self._containers.find(incoming.owner, incoming.places["id"])
+        await self._containers.delete(incoming.owner, container.session)
+        return Json(encode({"id": incoming.places["id"], "object": "container.deleted", "deleted": True}))
+
+    async def create_file(self, incoming: Incoming) -> ASGIApp:
+        """From a form, or by the id of a file that is kept."""
+        owner, id = incoming.owner, incoming.places["id"]
+        session = (await self._containers.find(owner, id)).session
+        if (incoming.header(b"content-type") or "").startswith("multipart/"):
+            file = await receive_file(self._files, incoming, lambda facts, fields: _facts(facts, session))
+        else:
+            named = await incoming.read(self._max_body, read_file_id)
+            file = await self._containers.copy(owner, session, named)
+        return Json(encode(file_object(file, id)))
+
+    async def list_files(self, incoming: Incoming) -> ASGIApp:
+        owner, id = incoming.owner, incoming.places["id"]
+        session = (await self._containers.find(owner, id)).session
+        files = [file_object(file, id) for file in await self._containers.files(owner, session)]
+        return Json(encode(page_of_objects(files, incoming.query, 100, "a file")))
+
+    async def _file(self, incoming: Incoming) -> StoredFile:
+        places = incoming.places
+        session = (await self._containers.find(incoming.owner, places["id"])).session
+        return await self._containers.file(incoming.owner, session, places["file_id"])
+
+    async def get_file(self, incoming: Incoming) -> ASGIApp:
+        return Json(encode(file_object(await self._file(incoming), incoming.places["id"])))
+
+    async def delete_file(self, incoming: Incoming) -> ASGIApp:
+        await self._files.delete(incoming.owner, (await self._file(incoming)).id)
+        return NoContent()
+
+    async def file_content(self, incoming: Incoming) -> ASGIApp:
+        return send_file(self._files, incoming, await self._file(incoming))
 
 
 def _hosts(network: Network) -> Sequence[str] | None:
@@ -66,61 +128,5 @@ def _hosts(network: Network) -> Sequence[str] | None:
             assert_never(network)
 
 
-async def list_containers(server: Server, incoming: Incoming) -> ASGIApp:
-    found = await server.containers.of(incoming.owner)
-    if names := incoming.query.get("name"):
-        found = [one for one in found if one.name == names[-1]]
-    containers = [_container_object(server, one) for one in found]
-    return Json(encode(page_of_objects(containers, incoming.query, 100, "a container")))
-
-
-async def get(server: Server, incoming: Incoming) -> ASGIApp:
-    return Json(encode(_container_object(server, await server.containers.find(incoming.owner, incoming.places["id"]))))
-
-
-async def delete(server: Server, incoming: Incoming) -> ASGIApp:
-    container = await server.containers.find(incoming.owner, incoming.places["id"])
-    await server.containers.delete(incoming.owner, container.session)
-    return Json(encode({"id": incoming.places["id"], "object": "container.deleted", "deleted": True}))
-
-
-async def create_file(server: Server, incoming: Incoming) -> ASGIApp:
-    """From a form, or by the id of a file that is kept."""
-    owner, id = incoming.owner, incoming.places["id"]
-    session = (await server.containers.find(owner, id)).session
-    if (incoming.header(b"content-type") or "").startswith("multipart/"):
-        file = await receive_file(server, incoming, lambda facts, fields: _facts(facts, session))
-    else:
-        named = await incoming.read(server.config.max_body, read_file_id)
-        file = await server.containers.copy(owner, session, named)
-    return Json(encode(file_object(file, id)))
-
-
 def _facts(facts: FileFacts, session: str) -> FileFacts:
     return FileFacts(facts.name, "user_data", facts.mime_type, session=session)
-
-
-async def list_files(server: Server, incoming: Incoming) -> ASGIApp:
-    owner, id = incoming.owner, incoming.places["id"]
-    session = (await server.containers.find(owner, id)).session
-    files = [file_object(file, id) for file in await server.containers.files(owner, session)]
-    return Json(encode(page_of_objects(files, incoming.query, 100, "a file")))
-
-
-async def _file(server: Server, incoming: Incoming) -> StoredFile:
-    places = incoming.places
-    session = (await server.containers.find(incoming.owner, places["id"])).session
-    return await server.containers.file(incoming.owner, session, places["file_id"])
-
-
-async def get_file(server: Server, incoming: Incoming) -> ASGIApp:
-    return Json(encode(file_object(await _file(server, incoming), incoming.places["id"])))
-
-
-async def delete_file(server: Server, incoming: Incoming) -> ASGIApp:
-    await server.files.delete(incoming.owner, (await _file(server, incoming)).id)
-    return NoContent()
-
-
-async def file_content(server: Server, incoming: Incoming) -> ASGIApp:
-    return send_file(server, incoming, await _file(server, incoming))

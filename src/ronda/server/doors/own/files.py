@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -20,9 +20,6 @@ from ronda.wire.file_kinds import OCTETS
 from ronda.wire.files import FileShape, content_disposition, read_form, shape_of, write_deleted, write_file, write_page
 from ronda.wire.made_files import is_placeholder
 
-if TYPE_CHECKING:
-    from ronda.server.app import Server
-
 log = logging.getLogger("ronda.server")
 
 _TIDY_SECONDS: Final = 3600.0
@@ -35,21 +32,45 @@ _HARMLESS: Final[tuple[Header, ...]] = (
 )
 
 
-@with_shape(shape_of)
-async def upload(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
-    def describe(facts: FileFacts, fields: Mapping[str, str]) -> FileFacts:
-        form = read_form(fields, shape)
-        return FileFacts(facts.name, form.purpose, facts.mime_type, lifetime=form.lifetime)
+class FilesDoor:
+    def __init__(self, files: FileStore) -> None:
+        self._files = files
 
-    return Json(write_file(await receive_file(server, incoming, describe), shape))
+    @with_shape(shape_of)
+    async def upload(self, incoming: Incoming, shape: FileShape) -> ASGIApp:
+        def describe(facts: FileFacts, fields: Mapping[str, str]) -> FileFacts:
+            form = read_form(fields, shape)
+            return FileFacts(facts.name, form.purpose, facts.mime_type, lifetime=form.lifetime)
+
+        return Json(write_file(await receive_file(self._files, incoming, describe), shape))
+
+    @with_shape(shape_of)
+    async def list_files(self, incoming: Incoming, shape: FileShape) -> ASGIApp:
+        return Json(write_page(await self._files.of(incoming.owner), incoming.query, shape))
+
+    @with_shape(shape_of)
+    async def get(self, incoming: Incoming, shape: FileShape) -> ASGIApp:
+        return Json(write_file(await self._files.find(incoming.owner, incoming.places["id"]), shape))
+
+    @with_shape(shape_of)
+    async def delete(self, incoming: Incoming, shape: FileShape) -> ASGIApp:
+        await self._files.delete(incoming.owner, incoming.places["id"])
+        return Json(write_deleted(incoming.places["id"], shape))
+
+    @with_shape(shape_of)
+    async def content(self, incoming: Incoming, shape: FileShape) -> ASGIApp:
+        id = incoming.places["id"]
+        if is_placeholder(id):
+            raise NotProduced(f"File '{id}' was not produced: there is no content", code="not_produced")
+        return send_file(self._files, incoming, await self._files.find(incoming.owner, id))
 
 
 async def receive_file(
-    server: Server, incoming: Incoming, describe: Callable[[FileFacts, Mapping[str, str]], FileFacts]
+    files: FileStore, incoming: Incoming, describe: Callable[[FileFacts, Mapping[str, str]], FileFacts]
 ) -> StoredFile:
     """The file of a form. `describe` says what it is to be kept as, by what is known of it and by the form's fields."""
     facts: FileFacts | None = None
-    async with server.files.receive(incoming.owner) as coming:
+    async with files.receive(incoming.owner) as coming:
 
         async def begin(field: str, name: str, content_type: str) -> Take:
             nonlocal facts
@@ -60,7 +81,7 @@ async def receive_file(
             facts = FileFacts(file_name(name), mime_type=content_type.partition(";")[0].strip().lower()[:200])
             return coming.write
 
-        fields = await read_parts(incoming, server.files.limits.size + _AROUND, begin)
+        fields = await read_parts(incoming, files.limits.size + _AROUND, begin)
         if facts is None:
             raise BadRequest("Missing required multipart field `file`.", param="file")
         return await coming.finish(describe(facts, fields))
@@ -72,34 +93,10 @@ def file_name(name: str) -> str:
     return "".join([sign for sign in last if sign.isprintable()])[:255] or "input_file"
 
 
-@with_shape(shape_of)
-async def list_files(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
-    return Json(write_page(await server.files.of(incoming.owner), incoming.query, shape))
-
-
-@with_shape(shape_of)
-async def get(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
-    return Json(write_file(await server.files.find(incoming.owner, incoming.places["id"]), shape))
-
-
-@with_shape(shape_of)
-async def delete(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
-    await server.files.delete(incoming.owner, incoming.places["id"])
-    return Json(write_deleted(incoming.places["id"], shape))
-
-
-@with_shape(shape_of)
-async def content(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
-    id = incoming.places["id"]
-    if is_placeholder(id):
-        raise NotProduced(f"File '{id}' was not produced: there is no content", code="not_produced")
-    return send_file(server, incoming, await server.files.find(incoming.owner, id))
-
-
-def send_file(server: Server, incoming: Incoming, file: StoredFile) -> ASGIApp:
+def send_file(files: FileStore, incoming: Incoming, file: StoredFile) -> ASGIApp:
     # Mistral's client takes nothing else, and says so.
     wants_octets = (incoming.header(b"accept") or "").strip().lower() == OCTETS
-    return FileContent(server.files, file, OCTETS if wants_octets else _content_type(file))
+    return FileContent(files, file, OCTETS if wants_octets else _content_type(file))
 
 
 def _content_type(file: StoredFile) -> str:

@@ -16,16 +16,17 @@ import os
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from starlette.types import ASGIApp
 
 from ronda.drive import capabilities_of
+from ronda.journal import Journal
 from ronda.server.http.incoming import Incoming, Json, Whole
+from ronda.server.services.models import Models
+from ronda.server.services.other_processes import OtherProcesses
+from ronda.server.services.runs import Runs
 from ronda.wire.json import encode
-
-if TYPE_CHECKING:
-    from ronda.server.app import Server
 
 OK: Final = "ok"
 FRESH_FOR: Final = 1.0  # seconds for which the disk is not looked at again: everybody may ask
@@ -35,44 +36,48 @@ RETRY_SECONDS: Final = 2
 _PROBE: Final = bytes(4096)
 
 
-async def health(server: Server, incoming: Incoming) -> ASGIApp:
-    return Whole(b"OK", headers=[(b"content-type", b"text/plain; charset=utf-8")])
+class ReadinessDoor:
+    def __init__(self, runs: Runs, models: Models, others: OtherProcesses, disk: Disk) -> None:
+        self._runs = runs
+        self._models = models
+        self._others = others
+        self.disk = disk
 
+    async def health(self, incoming: Incoming) -> ASGIApp:
+        return Whole(b"OK", headers=[(b"content-type", b"text/plain; charset=utf-8")])
 
-async def ready(server: Server, incoming: Incoming) -> ASGIApp:
-    checks = {
-        "database": _database(server),
-        "disk": await server.disk.problem() or OK,
-        "model": _model(server),
-        "draining": "the server is stopping" if server.runs.stopping else OK,
-    }
-    if all(found == OK for found in checks.values()):
-        return Json(encode({"status": "ready", "checks": checks}))
-    headers = [(b"retry-after", b"%d" % RETRY_SECONDS)]
-    return Json(encode({"status": "not ready", "checks": checks}), 503, headers)
+    async def ready(self, incoming: Incoming) -> ASGIApp:
+        checks = {
+            "database": self._database(),
+            "disk": await self.disk.problem() or OK,
+            "model": self._model(),
+            "draining": "the server is stopping" if self._runs.stopping else OK,
+        }
+        if all(found == OK for found in checks.values()):
+            return Json(encode({"status": "ready", "checks": checks}))
+        headers = [(b"retry-after", b"%d" % RETRY_SECONDS)]
+        return Json(encode({"status": "not ready", "checks": checks}), 503, headers)
 
+    def _database(self) -> str:
+        if self._others.reach is not None and self._others.reach.is_lost:
+            return f"it has not answered for {self._others.reach.seconds_away:.0f} seconds"
+        return OK
 
-def _database(server: Server) -> str:
-    if server.reach is not None and server.reach.is_lost:
-        return f"it has not answered for {server.reach.seconds_away:.0f} seconds"
-    return OK
-
-
-def _model(server: Server) -> str:
-    if (problem := capabilities_of(server.models.default.provider).problem) is not None and (why := problem()):
-        return why
-    state = server.runs.host.model
-    return "its last call failed" if state is not None and state.is_failing else OK
+    def _model(self) -> str:
+        if (problem := capabilities_of(self._models.default.provider).problem) is not None and (why := problem()):
+            return why
+        state = self._runs.host.model
+        return "its last call failed" if state is not None and state.is_failing else OK
 
 
 class Disk:
     """The folders that the server writes to, looked at by one thread at a time."""
 
-    def __init__(self, server: Server) -> None:
-        config, self._journal = server.config, server.runs.journal
-        self._folders = [] if server.data_folder is None else [server.data_folder]
-        if config.file_store is not None and "://" not in config.file_store:
-            self._folders.append(Path(config.file_store))
+    def __init__(self, journal: Journal, data_folder: Path | None, file_store: str | None) -> None:
+        self._journal = journal
+        self._folders = [] if data_folder is None else [data_folder]
+        if file_store is not None and "://" not in file_store:
+            self._folders.append(Path(file_store))
         self._looking: asyncio.Task[str | None] | None = None
         self._found: str | None = None
         self._until = 0.0

@@ -6,7 +6,7 @@ the query of an address → RunQuery ── journal ──► RunSummary, RunCou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 from starlette.types import ASGIApp
@@ -23,7 +23,7 @@ from ronda.wire.runs import write_summary
 
 if TYPE_CHECKING:
     from ronda.server.services.runs import Runs
-    from ronda.store.catalog import Catalog
+    from ronda.store.queue import Queue
 
 PAGE: Final = 20
 LONGEST_PAGE: Final = 100
@@ -34,79 +34,79 @@ MOST_PIECES: Final = 200
 _OPEN: Final = ("queued", "running", "waiting")
 
 
-class Keeper(Protocol):
-    """What of a server a list is made from."""
+class RunLists:
+    def __init__(self, runs: Runs, queue: Queue) -> None:
+        self._runs = runs
+        self._queue = queue
 
-    @property
-    def runs(self) -> Runs: ...
-
-    @property
-    def catalog(self) -> Catalog: ...
-
-
-async def list_runs(server: Keeper, incoming: Incoming) -> ASGIApp:
-    query = Query(incoming)
-    wanted = await _wanted(server, incoming.owner, query)
-    page = await server.runs.journal.list_runs(
-        replace(
-            wanted,
-            before=query.whole("before", None, 0, None),
-            limit=query.whole("limit", PAGE, 1, LONGEST_PAGE) or PAGE,
+    async def list_runs(self, incoming: Incoming) -> ASGIApp:
+        query = Query(incoming)
+        wanted = await self._wanted(incoming.owner, query)
+        page = await self._runs.journal.list_runs(
+            replace(
+                wanted,
+                before=query.whole("before", None, 0, None),
+                limit=query.whole("limit", PAGE, 1, LONGEST_PAGE) or PAGE,
+            )
         )
-    )
-    rows = page.runs
-    if wanted.group is not None:
-        rows = rows[::-1]  # in the order of the variants
-        if not rows and (names := await names_of_group(server.runs, wanted.group, incoming.owner)):  # of an older Ronda
-            of_names = replace(wanted, group=None, names=names, limit=LONGEST_PAGE)
-            rows = (await server.runs.journal.list_runs(of_names)).runs[::-1]
-    after = None if page.before is None else str(page.before)
-    body = {"object": "list", "data": [write_row(one) for one in rows], "has_more": after is not None, "next": after}
-    return Json(encode(body))
+        rows = page.runs
+        if wanted.group is not None:
+            rows = rows[::-1]  # in the order of the variants
+            if not rows and (
+                names := await names_of_group(self._runs, wanted.group, incoming.owner)
+            ):  # of an older Ronda
+                of_names = replace(wanted, group=None, names=names, limit=LONGEST_PAGE)
+                rows = (await self._runs.journal.list_runs(of_names)).runs[::-1]
+        after = None if page.before is None else str(page.before)
+        body = {
+            "object": "list",
+            "data": [write_row(one) for one in rows],
+            "has_more": after is not None,
+            "next": after,
+        }
+        return Json(encode(body))
 
+    async def summarize_runs(self, incoming: Incoming) -> ASGIApp:
+        query = Query(incoming)
+        wanted = await self._wanted(incoming.owner, query)
+        span = query.span("span", "24h", LONGEST_SPAN)
+        pieces = query.whole("pieces", PIECES, 1, MOST_PIECES) or PIECES
+        until = wanted.until if wanted.until is not None else self._runs.clock()
+        since = until - span
+        counts = await self._runs.journal.count_runs(replace(wanted, since=None, until=None), since, until, pieces)
+        width = span / pieces
+        body = {
+            "object": "run_summary",
+            "since": since,
+            "until": until,
+            "step": width,
+            "states": {state: counts.states.get(state, 0) for state in SHOWN_STATES},
+            "histogram": [
+                {"at": since + number * width, "states": of_piece} for number, of_piece in enumerate(counts.pieces)
+            ],
+        }
+        return Json(encode(body))
 
-async def summarize_runs(server: Keeper, incoming: Incoming) -> ASGIApp:
-    query = Query(incoming)
-    wanted = await _wanted(server, incoming.owner, query)
-    span = query.span("span", "24h", LONGEST_SPAN)
-    pieces = query.whole("pieces", PIECES, 1, MOST_PIECES) or PIECES
-    until = wanted.until if wanted.until is not None else server.runs.clock()
-    since = until - span
-    counts = await server.runs.journal.count_runs(replace(wanted, since=None, until=None), since, until, pieces)
-    width = span / pieces
-    body = {
-        "object": "run_summary",
-        "since": since,
-        "until": until,
-        "step": width,
-        "states": {state: counts.states.get(state, 0) for state in SHOWN_STATES},
-        "histogram": [
-            {"at": since + number * width, "states": of_piece} for number, of_piece in enumerate(counts.pieces)
-        ],
-    }
-    return Json(encode(body))
-
-
-async def _wanted(server: Keeper, owner: str, query: Query) -> RunQuery:
-    states: tuple[ListedState, ...] = query.words("state", SHOWN_STATES)
-    may_be_queued = not states or any(state in _OPEN for state in states)
-    queued = await queued_runs(server.catalog.queue, server.runs, owner) if may_be_queued else {}
-    return RunQuery(
-        owner,
-        states=states,
-        queued=tuple(queued),
-        session=query.text("session"),
-        agents=query.texts("agent"),
-        models=query.texts("model"),
-        words=(query.text("q") or "").strip(),
-        since=query.time("since"),
-        until=query.time("until"),
-        min_cost=query.number("min_cost"),
-        children=query.word("children", "true", ("true", "false", "1", "0")) in ("true", "1"),
-        parent=query.text("parent"),
-        root=query.text("root"),
-        group=query.text("group"),
-    )
+    async def _wanted(self, owner: str, query: Query) -> RunQuery:
+        states: tuple[ListedState, ...] = query.words("state", SHOWN_STATES)
+        may_be_queued = not states or any(state in _OPEN for state in states)
+        queued = await queued_runs(self._queue, self._runs, owner) if may_be_queued else {}
+        return RunQuery(
+            owner,
+            states=states,
+            queued=tuple(queued),
+            session=query.text("session"),
+            agents=query.texts("agent"),
+            models=query.texts("model"),
+            words=(query.text("q") or "").strip(),
+            since=query.time("since"),
+            until=query.time("until"),
+            min_cost=query.number("min_cost"),
+            children=query.word("children", "true", ("true", "false", "1", "0")) in ("true", "1"),
+            parent=query.text("parent"),
+            root=query.text("root"),
+            group=query.text("group"),
+        )
 
 
 def write_row(one: RunSummary) -> dict[str, Any]:

@@ -5,8 +5,8 @@ A run is its owner's: to anybody else it does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Literal
 
 from msgspec.structs import replace
 from starlette.types import ASGIApp
@@ -37,8 +37,11 @@ from ronda.server.answering.page_runs import PageRuns
 from ronda.server.http.incoming import Incoming, Json, NoContent, Whole
 from ronda.server.http.query import Query
 from ronda.server.services.acting import note_act, owner_for
-from ronda.server.services.answers import Conflict, answer_question
+from ronda.server.services.answers import Answers, Conflict
 from ronda.server.services.run_states import QueuePlaces, queued_among, state_of
+from ronda.server.services.runs import Runs
+from ronda.store.audit import Audit
+from ronda.store.queue import Queue
 from ronda.wire import updates
 from ronda.wire.events import write_frame, write_preview
 from ronda.wire.failures import BROKE_DOWN, RUN_IS_WAITING, Failure
@@ -47,87 +50,130 @@ from ronda.wire.json import encode
 from ronda.wire.runs import write_run
 from ronda.wire.showing import Showing
 
-if TYPE_CHECKING:
-    from ronda.server.app import Server
-
 _PREVIEW_SOURCES: Final = frozenset({CallDelta, ModelStarted, ModelFinished, Checked, Asked, Answered})
 
 
-async def get_run(server: Server, incoming: Incoming) -> ASGIApp:
-    events = await _find_events(server, incoming)
-    run = rebuild(events)
-    return await _run_object(
-        server, run, len(events), events, await queued_among(server.catalog.queue, server.runs, incoming.owner, run)
-    )
+class RunsDoor:
+    """`pages`: what has runs build pages, if anything does."""
 
+    def __init__(
+        self,
+        runs: Runs,
+        queue: Queue,
+        answers: Answers,
+        audit: Audit,
+        pages: Callable[[], PageRuns | None],
+        max_body: int,
+    ) -> None:
+        self._runs = runs
+        self._queue = queue
+        self._answers = answers
+        self._audit = audit
+        self._pages = pages
+        self._max_body = max_body
 
-async def follow_run(server: Server, incoming: Incoming) -> ASGIApp:
-    """What happened in a run after a position, and what will. A client that comes back says the last one it has seen; where
-    nothing comes after that, 204 tells an EventSource not to come again."""
-    events = await _find_events(server, incoming)
-    after, param = _after(incoming)
-    if after is not None and type(events[-1]) is RunFinished and after[0] == len(events) - 1:
-        return NoContent()
-    start = events[0]
-    assert type(start) is RunStarted
-    # A preview goes on from the pieces before it: whoever comes back within a turn has them read again.
-    is_watched = any(tool.preview for tool in start.plan.tools)
-    run, follower = await server.runs.follow(events, after, param)
-    since = _turn_of(events, after) if is_watched and after is not None else after
-    if since is not None and since != after:
-        follower.close()
-        follower = follower.at(since)
-    live = server.runs.live.get(incoming.places["id"])
+    async def get_run(self, incoming: Incoming) -> ASGIApp:
+        events = await self._find_events(incoming)
+        run = rebuild(events)
+        return await self._run_object(
+            run, len(events), events, await queued_among(self._queue, self._runs, incoming.owner, run)
+        )
 
-    def why_unended(sibling: int) -> Failure | None:
-        return BROKE_DOWN if live is not None and live.error is not None else None
+    async def follow_run(self, incoming: Incoming) -> ASGIApp:
+        """What happened in a run after a position, and what will. A client that comes back says the last one it has seen; where
+        nothing comes after that, 204 tells an EventSource not to come again."""
+        events = await self._find_events(incoming)
+        after, param = _after(incoming)
+        if after is not None and type(events[-1]) is RunFinished and after[0] == len(events) - 1:
+            return NoContent()
+        start = events[0]
+        assert type(start) is RunStarted
+        # A preview goes on from the pieces before it: whoever comes back within a turn has them read again.
+        is_watched = any(tool.preview for tool in start.plan.tools)
+        run, follower = await self._runs.follow(events, after, param)
+        since = _turn_of(events, after) if is_watched and after is not None else after
+        if since is not None and since != after:
+            follower.close()
+            follower = follower.at(since)
+        live = self._runs.live.get(incoming.places["id"])
 
-    frames = Frames(after, "output" in start.plan.guards, Showing(run) if is_watched else None, since)
-    return EventStream([Reader(follower)], frames, is_open=True, why_unended=why_unended)
+        def why_unended(sibling: int) -> Failure | None:
+            return BROKE_DOWN if live is not None and live.error is not None else None
 
+        frames = Frames(after, "output" in start.plan.guards, Showing(run) if is_watched else None, since)
+        return EventStream([Reader(follower)], frames, is_open=True, why_unended=why_unended)
 
-async def get_cassette(server: Server, incoming: Incoming) -> ASGIApp:
-    """A run as a file that can be played again."""
-    await load("ronda.agent.export")
-    from ronda.agent.export import export_run  # few ask for one
+    async def get_cassette(self, incoming: Incoming) -> ASGIApp:
+        """A run as a file that can be played again."""
+        await load("ronda.agent.export")
+        from ronda.agent.export import export_run  # few ask for one
 
-    events = await _find_events(server, incoming)
-    previews = await server.runs.journal.previews(incoming.places["id"])
-    cassette = await export_run(events, previews)
-    return Whole(cassette, headers=[(b"content-type", b"application/jsonl")])
+        events = await self._find_events(incoming)
+        previews = await self._runs.journal.previews(incoming.places["id"])
+        cassette = await export_run(events, previews)
+        return Whole(cassette, headers=[(b"content-type", b"application/jsonl")])
 
+    async def cancel_run(self, incoming: Incoming) -> ASGIApp:
+        """End a run that is under way, and say how it stands when it has; of another owner's, only that it was ended."""
+        if (owner := owner_for(incoming, "operate:write")) != incoming.owner:
+            run = incoming.places["id"]
+            await note_act(self._audit, incoming, "run.cancel", run, f"owner {owner}")
+            if not await self._runs.end(run, owner):
+                raise NotFound(f"no run '{run[:100]}' of this owner is under way", param="id")
+            return Json(encode({"id": run, "object": "run", "owner": owner, "state": "cancelled"}))
+        if not await self._runs.end(incoming.places["id"], incoming.owner):
+            await self._under_way(incoming)  # which says why not
+        return await self.get_run(incoming)
 
-async def cancel_run(server: Server, incoming: Incoming) -> ASGIApp:
-    """End a run that is under way, and say how it stands when it has; of another owner's, only that it was ended."""
-    if (owner := owner_for(incoming, "operate:write")) != incoming.owner:
-        run = incoming.places["id"]
-        await note_act(server.catalog.audit, incoming, "run.cancel", run, f"owner {owner}")
-        if not await server.runs.end(run, owner):
-            raise NotFound(f"no run '{run[:100]}' of this owner is under way", param="id")
-        return Json(encode({"id": run, "object": "run", "owner": owner, "state": "cancelled"}))
-    if not await server.runs.end(incoming.places["id"], incoming.owner):
-        await _under_way(server, incoming)  # which says why not
-    return await get_run(server, incoming)
+    async def steer_run(self, incoming: Incoming) -> ASGIApp:
+        """Say something to a run under way: the model hears it with its next call."""
+        live = await self._under_way(incoming)
+        text = await incoming.read(self._max_body, _read_steering)
+        await live.tell([live.submit(Steered(user(text)))])
+        return await self._run_object(live.run, live.facts, live.log.facts if live.log is not None else (), {})
 
+    async def answer_run(self, incoming: Incoming) -> ASGIApp:
+        """Decide what a run waits for."""
+        events = await self._find_events(incoming)
+        answer = replace(await incoming.read(self._max_body, _read_answer), by=incoming.owner)
+        id = incoming.places["id"]
+        start = events[0]
+        if type(start) is RunStarted and start.call and start.parent is not None:
+            raise Conflict(
+                f"the run '{id}' is a call of the run '{start.parent[0]}': answer there", code="run_is_a_call"
+            )
+        live = await self._answers.answer_question(id, incoming.owner, answer)
+        return await self._run_object(live.run, live.facts, live.log.facts if live.log is not None else (), {})
 
-async def steer_run(server: Server, incoming: Incoming) -> ASGIApp:
-    """Say something to a run under way: the model hears it with its next call."""
-    live = await _under_way(server, incoming)
-    text = await incoming.read(server.config.max_body, _read_steering)
-    await live.tell([live.submit(Steered(user(text)))])
-    return await _run_object(server, live.run, live.facts, live.log.facts if live.log is not None else (), {})
+    async def _under_way(self, incoming: Incoming) -> LiveRun:
+        id = incoming.places["id"]
+        events = await self._find_events(incoming)
+        if (live := self._runs.live.get(id)) is not None:
+            return live
+        if type(events[-1]) is RunFinished:
+            raise Conflict(f"the run '{id}' is over already", code="run_is_over")
+        if rebuild(events).is_waiting:
+            raise Conflict(f"the run '{id}' waits for an answer: POST /v1/runs/{id}/answer", code=RUN_IS_WAITING)
+        raise Conflict(f"the run '{id}' is driven by another process", code="run_is_elsewhere")
 
+    async def _run_object(self, run: Run, facts: int, events: Iterable[Event], queued: QueuePlaces) -> Json:
+        state = state_of(run, queued)
+        members = {**write_run(run, state, facts, events), "group": group_of(run.start)}
+        pages: PageRuns | None = self._pages()
+        if pages is not None and (files := await pages.files_of(list(events) or [run.start])) is not None:
+            members["files"] = files
+        if state == "queued":
+            members["queue_position"] = queued[run.id]
+        return Json(encode(members))
 
-async def answer_run(server: Server, incoming: Incoming) -> ASGIApp:
-    """Decide what a run waits for."""
-    events = await _find_events(server, incoming)
-    answer = replace(await incoming.read(server.config.max_body, _read_answer), by=incoming.owner)
-    id = incoming.places["id"]
-    start = events[0]
-    if type(start) is RunStarted and start.call and start.parent is not None:
-        raise Conflict(f"the run '{id}' is a call of the run '{start.parent[0]}': answer there", code="run_is_a_call")
-    live = await answer_question(server, id, incoming.owner, answer)
-    return await _run_object(server, live.run, live.facts, live.log.facts if live.log is not None else (), {})
+    async def _find_events(self, incoming: Incoming) -> list[Event]:
+        id = incoming.places["id"]
+        events = await self._runs.read(id, incoming.owner)
+        if not events:
+            raise NotFound(
+                f"the run '{id[:100]}' does not exist, or is not kept any more", param="id", code="run_not_found"
+            )
+        return events
 
 
 def _read_steering(body: bytes) -> str:
@@ -152,18 +198,6 @@ def _read_answer(body: bytes) -> Answered:
         message=field(fields, "message", str, None),
         remember=field(fields, "remember", bool, False),
     )
-
-
-async def _under_way(server: Server, incoming: Incoming) -> LiveRun:
-    id = incoming.places["id"]
-    events = await _find_events(server, incoming)
-    if (live := server.runs.live.get(id)) is not None:
-        return live
-    if type(events[-1]) is RunFinished:
-        raise Conflict(f"the run '{id}' is over already", code="run_is_over")
-    if rebuild(events).is_waiting:
-        raise Conflict(f"the run '{id}' waits for an answer: POST /v1/runs/{id}/answer", code=RUN_IS_WAITING)
-    raise Conflict(f"the run '{id}' is driven by another process", code="run_is_elsewhere")
 
 
 class Reader:
@@ -234,17 +268,6 @@ class Frames:
         return frame
 
 
-async def _run_object(server: Server, run: Run, facts: int, events: Iterable[Event], queued: QueuePlaces) -> Json:
-    state = state_of(run, queued)
-    members = {**write_run(run, state, facts, events), "group": group_of(run.start)}
-    pages: PageRuns | None = server.features.provided(PageRuns)
-    if pages is not None and (files := await pages.files_of(list(events) or [run.start])) is not None:
-        members["files"] = files
-    if state == "queued":
-        members["queue_position"] = queued[run.id]
-    return Json(encode(members))
-
-
 def _turn_of(events: Sequence[Event], after: Position) -> Position:
     """Where the turn begins that a position is in. Facts may lie in between: what people said meanwhile."""
     numbers = range(min(after[0], len(events) - 1), 0, -1)
@@ -258,13 +281,3 @@ def _after(incoming: Incoming) -> tuple[Position | None, str]:
     if text is None:
         name, text = "after", Query(incoming).text("after")
     return None if text is None else read_position(text, name), name
-
-
-async def _find_events(server: Server, incoming: Incoming) -> list[Event]:
-    id = incoming.places["id"]
-    events = await server.runs.read(id, incoming.owner)
-    if not events:
-        raise NotFound(
-            f"the run '{id[:100]}' does not exist, or is not kept any more", param="id", code="run_not_found"
-        )
-    return events

@@ -5,7 +5,7 @@ A session is its owner's: to anybody else it does not exist.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Raw
 from starlette.types import ASGIApp
@@ -15,56 +15,55 @@ from ronda.host import session_documents
 from ronda.host.leases import Key
 from ronda.server.http.incoming import Incoming, Json, Whole
 from ronda.server.http.query import Query
-from ronda.server.services import whole_sessions
+from ronda.server.services.runs import Runs
+from ronda.server.services.whole_sessions import WholeSessions
 from ronda.store.sessions import Cursor
 from ronda.wire.fields import bad, field, read_bounded, read_fields
 from ronda.wire.json import decode_or, encode
 from ronda.wire.session_fields import LONGEST_NAME, is_name
 from ronda.wire.sessions import Labels, read_document, read_labels
 
-if TYPE_CHECKING:
-    from ronda.server.app import Server
-
 _PAGE: Final = 20
 _LONGEST_PAGE: Final = 100
 
 
-async def list_sessions(server: Server, incoming: Incoming) -> ASGIApp:
-    query = Query(incoming)
-    limit = query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE
-    page = await server.runs.sessions.store.page(incoming.owner, limit, _read_cursor(query.text("before")))
-    after = None if page.before is None else f"{page.before[0]!r}:{page.before[1]}"
-    rows = [session_documents.summary_of(row) for row in page.sessions]
-    return Json(encode({"object": "list", "data": rows, "has_more": after is not None, "next": after}))
+class SessionsDoor:
+    def __init__(self, sessions: WholeSessions, runs: Runs, max_body: int) -> None:
+        self._sessions = sessions
+        self._runs = runs
+        self._max_body = max_body
 
+    async def list_sessions(self, incoming: Incoming) -> ASGIApp:
+        query = Query(incoming)
+        limit = query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE
+        page = await self._runs.sessions.store.page(incoming.owner, limit, _read_cursor(query.text("before")))
+        after = None if page.before is None else f"{page.before[0]!r}:{page.before[1]}"
+        rows = [session_documents.summary_of(row) for row in page.sessions]
+        return Json(encode({"object": "list", "data": rows, "has_more": after is not None, "next": after}))
 
-async def get_session(server: Server, incoming: Incoming) -> ASGIApp:
-    branch = Query(incoming).text("branch")
-    return Json(await whole_sessions.export_session(server, _key(incoming), branch))
+    async def get_session(self, incoming: Incoming) -> ASGIApp:
+        branch = Query(incoming).text("branch")
+        return Json(await self._sessions.export(_key(incoming), branch))
 
+    async def put_session(self, incoming: Incoming) -> ASGIApp:
+        key = _key(incoming)
+        document = await incoming.read(self._max_body, read_document)
+        await self._sessions.put(key, document)
+        return Whole(b"")
 
-async def put_session(server: Server, incoming: Incoming) -> ASGIApp:
-    key = _key(incoming)
-    document = await incoming.read(server.config.max_body, read_document)
-    await whole_sessions.import_session(server, key, document)
-    return Whole(b"")
+    async def patch_session(self, incoming: Incoming) -> ASGIApp:
+        labels, given, branch = await incoming.read(self._max_body, _read_change)
+        row = await session_documents.change(self._runs.sessions, _key(incoming), labels, given, branch)
+        return Json(encode(session_documents.summary_of(row)))
 
+    async def delete_session(self, incoming: Incoming) -> ASGIApp:
+        await self._sessions.delete(_key(incoming))
+        return Whole(b"")
 
-async def patch_session(server: Server, incoming: Incoming) -> ASGIApp:
-    labels, given, branch = await incoming.read(server.config.max_body, _read_change)
-    row = await session_documents.change(server.runs.sessions, _key(incoming), labels, given, branch)
-    return Json(encode(session_documents.summary_of(row)))
-
-
-async def delete_session(server: Server, incoming: Incoming) -> ASGIApp:
-    await whole_sessions.delete_session(server, _key(incoming))
-    return Whole(b"")
-
-
-async def fork_session(server: Server, incoming: Incoming) -> ASGIApp:
-    name, num_turns, run, round = await incoming.read(server.config.max_body, _read_fork)
-    made = await whole_sessions.fork_session(server, _key(incoming), name, num_turns=num_turns, run=run, round=round)
-    return Json(encode({"id": made}))
+    async def fork_session(self, incoming: Incoming) -> ASGIApp:
+        name, num_turns, run, round = await incoming.read(self._max_body, _read_fork)
+        made = await self._sessions.fork(_key(incoming), name, num_turns=num_turns, run=run, round=round)
+        return Json(encode({"id": made}))
 
 
 def _key(incoming: Incoming) -> Key:

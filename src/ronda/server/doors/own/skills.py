@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 from ronda.core.skills import SkillVersion
 from ronda.errors import BadRequest, TooLarge
 from ronda.files.archives import DEFAULT_LIMITS, folder_of, is_zip, unpack_zip
-from ronda.files.skill_store import find_version
+from ronda.files.skill_store import SkillStore, find_version
 from ronda.server.doors.shapes import with_shape
 from ronda.server.http.forms import Take, read_parts
 from ronda.server.http.incoming import Incoming, Json, Whole
@@ -26,9 +26,6 @@ from ronda.wire.skills import (
     write_version_deleted,
     write_versions,
 )
-
-if TYPE_CHECKING:
-    from ronda.server.app import Server
 
 _FIELDS: Final = ("files", "files[]", "file")
 _AROUND: Final = 1024 * 1024  # bytes of a form beside its files
@@ -61,34 +58,84 @@ async def _read_folder(incoming: Incoming) -> tuple[dict[str, bytes], dict[str, 
     return folder_of(files), fields
 
 
-@with_shape(shape_of)
-async def create(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
-    files, fields = await _read_folder(incoming)
-    title = (fields.get("display_name") or fields.get("display_title") or "").strip()
-    if len(title) > _LONGEST_TITLE or not title.isprintable():
-        raise BadRequest(f"the title must be one line of at most {_LONGEST_TITLE} characters", param="display_name")
-    return Json(write_skill(await server.skills.create(incoming.owner, files, title), shape))
+class SkillsDoor:
+    def __init__(self, skills: SkillStore, max_body: int) -> None:
+        self._skills = skills
+        self._max_body = max_body
 
+    @with_shape(shape_of)
+    async def create(self, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+        files, fields = await _read_folder(incoming)
+        title = (fields.get("display_name") or fields.get("display_title") or "").strip()
+        if len(title) > _LONGEST_TITLE or not title.isprintable():
+            raise BadRequest(f"the title must be one line of at most {_LONGEST_TITLE} characters", param="display_name")
+        return Json(write_skill(await self._skills.create(incoming.owner, files, title), shape))
 
-@with_shape(shape_of)
-async def list_skills(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
-    return Json(write_skills(await server.skills.of(incoming.owner), incoming.query, shape))
+    @with_shape(shape_of)
+    async def list_skills(self, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+        return Json(write_skills(await self._skills.of(incoming.owner), incoming.query, shape))
 
+    @with_shape(shape_of)
+    async def get(self, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+        return Json(write_skill(await self._skills.find(incoming.owner, incoming.places["id"]), shape))
 
-@with_shape(shape_of)
-async def get(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
-    return Json(write_skill(await server.skills.find(incoming.owner, incoming.places["id"]), shape))
+    @with_shape(shape_of)
+    async def update(self, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+        wish = await incoming.read(self._max_body, _read_update)
+        skill = await self._skills.set_default(incoming.owner, incoming.places["id"], wish.default_version)
+        return Json(write_skill(skill, shape))
+
+    @with_shape(shape_of)
+    async def delete(self, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+        await self._skills.delete(incoming.owner, incoming.places["id"])
+        return Json(write_deleted(incoming.places["id"], shape))
+
+    @with_shape(shape_of)
+    async def content(self, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+        skill = await self._skills.find(incoming.owner, incoming.places["id"])
+        return await self._zip(incoming, skill.current)
+
+    @with_shape(shape_of)
+    async def create_version(self, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+        await self._skills.find(incoming.owner, incoming.places["id"])  # before its folder is read
+        files, fields = await _read_folder(incoming)
+        id, is_default = incoming.places["id"], fields.get("default", "").strip().lower() == "true"
+        version = await self._skills.add_version(incoming.owner, id, files, is_default)
+        return Json(write_version(id, version, shape))
+
+    @with_shape(shape_of)
+    async def list_versions(self, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+        return Json(
+            write_versions(await self._skills.find(incoming.owner, incoming.places["id"]), incoming.query, shape)
+        )
+
+    @with_shape(shape_of)
+    async def get_version(self, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+        return Json(write_version(incoming.places["id"], await self._version(incoming), shape))
+
+    @with_shape(shape_of)
+    async def delete_version(self, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+        places = incoming.places
+        gone = await self._skills.delete_version(incoming.owner, places["id"], places["version"])
+        return Json(write_version_deleted(gone, shape))
+
+    @with_shape(shape_of)
+    async def version_content(self, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+        return await self._zip(incoming, await self._version(incoming))
+
+    async def _version(self, incoming: Incoming) -> SkillVersion:
+        return find_version(await self._skills.find(incoming.owner, incoming.places["id"]), incoming.places["version"])
+
+    async def _zip(self, incoming: Incoming, version: SkillVersion) -> ASGIApp:
+        packed = await self._skills.content(incoming.owner, version)
+        name = f'attachment; filename="{version.directory}.zip"'
+        return Whole(
+            packed, headers=[(b"content-type", b"application/zip"), (b"content-disposition", name.encode("latin-1"))]
+        )
 
 
 class _Update(Struct, frozen=True):
     default_version: str
-
-
-@with_shape(shape_of)
-async def update(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
-    wish = await incoming.read(server.config.max_body, _read_update)
-    skill = await server.skills.set_default(incoming.owner, incoming.places["id"], wish.default_version)
-    return Json(write_skill(skill, shape))
 
 
 def _read_update(body: bytes) -> _Update:
@@ -98,58 +145,3 @@ def _read_update(body: bytes) -> _Update:
         raise BadRequest(
             f'the body must be {{"default_version": "NUMBER"}}: {error}', param="default_version"
         ) from error
-
-
-@with_shape(shape_of)
-async def delete(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
-    await server.skills.delete(incoming.owner, incoming.places["id"])
-    return Json(write_deleted(incoming.places["id"], shape))
-
-
-@with_shape(shape_of)
-async def content(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
-    skill = await server.skills.find(incoming.owner, incoming.places["id"])
-    return await _zip(server, incoming, skill.current)
-
-
-@with_shape(shape_of)
-async def create_version(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
-    await server.skills.find(incoming.owner, incoming.places["id"])  # before its folder is read
-    files, fields = await _read_folder(incoming)
-    id, is_default = incoming.places["id"], fields.get("default", "").strip().lower() == "true"
-    version = await server.skills.add_version(incoming.owner, id, files, is_default)
-    return Json(write_version(id, version, shape))
-
-
-@with_shape(shape_of)
-async def list_versions(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
-    return Json(write_versions(await server.skills.find(incoming.owner, incoming.places["id"]), incoming.query, shape))
-
-
-@with_shape(shape_of)
-async def get_version(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
-    return Json(write_version(incoming.places["id"], await _version(server, incoming), shape))
-
-
-@with_shape(shape_of)
-async def delete_version(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
-    places = incoming.places
-    gone = await server.skills.delete_version(incoming.owner, places["id"], places["version"])
-    return Json(write_version_deleted(gone, shape))
-
-
-@with_shape(shape_of)
-async def version_content(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
-    return await _zip(server, incoming, await _version(server, incoming))
-
-
-async def _version(server: Server, incoming: Incoming) -> SkillVersion:
-    return find_version(await server.skills.find(incoming.owner, incoming.places["id"]), incoming.places["version"])
-
-
-async def _zip(server: Server, incoming: Incoming, version: SkillVersion) -> ASGIApp:
-    packed = await server.skills.content(incoming.owner, version)
-    name = f'attachment; filename="{version.directory}.zip"'
-    return Whole(
-        packed, headers=[(b"content-type", b"application/zip"), (b"content-disposition", name.encode("latin-1"))]
-    )

@@ -10,6 +10,7 @@ model of a provider Ronda knows, by its spec.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,118 +28,148 @@ from ronda.drive.offload import aside, is_heavy, load
 from ronda.errors import BadRequest, NotFound, RondaError
 from ronda.providers import Where, open_provider
 from ronda.providers.services import SERVICES
-from ronda.server.answering.opening import Job, start_of
+from ronda.server.answering.opening import Job, Opening
+from ronda.server.doors.messages_route import MessagesRoute
+from ronda.server.doors.responses.create import ResponsesDoor
 from ronda.server.http.incoming import Incoming, Json
 from ronda.server.http.query import Query
-from ronda.server.services.models import Target
-from ronda.server.services.reopening import named_target
+from ronda.server.services.models import Models, Target
+from ronda.server.services.reopening import Reopening, named_target
+from ronda.server.services.runs import Runs
+from ronda.server.services.toolbox import Toolbox
 from ronda.wire.capabilities import NotHere
 from ronda.wire.door_request import DoorRequest
 from ronda.wire.json import encode
 from ronda.wire.openai_chat.server_request import read_request
 from ronda.wire.projection import Change, Projection, origins, repairs, warnings_of
 
-if TYPE_CHECKING:
-    from ronda.server.app import Server
-
 # Providers that are only an address: asking what they would be sent opens no file and no socket.
 _BY_SPEC: Final = ("anthropic", "gemini", "mistral", "mistral-agent", "openai", "openai-chat")
 _DIALECTS: Final = ("chat", "messages", "responses")
 _LONGEST_NUMBER: Final = 9  # digits of a round: no run has a billion
 
-
-async def get_request(server: Server, incoming: Incoming) -> ASGIApp:
-    run_id, text = incoming.places["id"], incoming.places["round"]
-    events = await server.runs.read(run_id, incoming.owner)
-    if not events:
-        raise NotFound(
-            f"the run '{run_id[:100]}' does not exist, or is not kept any more", param="id", code="run_not_found"
-        )
-    if not (text.isascii() and text.isdigit()) or len(text) > _LONGEST_NUMBER:
-        raise BadRequest(f"'{text[:20]}' is no number of a round; they count from 0", param="round")
-    await load("ronda.agent.sent")
-    from ronda.agent.sent import describe_round  # few ask for one
-
-    start = events[0]
-    assert type(start) is RunStarted
-    provider, is_same = await _provider_of(server, start, events)
-
-    def describe() -> bytes:
-        return encode(describe_round(events, int(text), provider, is_same=is_same))
-
-    return Json(await aside(describe))
+if TYPE_CHECKING:
+    from ronda.server.services.agent_files import AgentFiles
 
 
-async def _provider_of(server: Server, start: RunStarted, events: list[Event]) -> tuple[Provider, bool]:
-    """Who was asked, and whether that is certain: the server may have another model by now."""
-    spec = start.plan.model
-    try:
-        if server.features.reopening and (whole := await server.features.reopen(start, events)) is not None:
-            return whole.provider, True
-        if start.file is not None:
-            return await _file_provider(server, start), True
-        target = await named_target(server, start)
-        if target.spec == spec:
-            return target.provider, True
-    except RondaError:  # an agent that is gone: what its model was sent can still be told
-        pass
-    if _is_by_spec(spec):
-        return open_provider(spec, Where()), False
-    return server.models.default.provider, False
+class TranscriptsDoor:
+    """`reopen`: what a feature began a run with that it began itself."""
 
+    def __init__(
+        self,
+        runs: Runs,
+        models: Models,
+        toolbox: Toolbox,
+        opening: Opening,
+        reopen: Callable[[RunStarted, Sequence[Event]], Awaitable[Reopening | None]],
+        agent_files: AgentFiles | None,
+        messages: MessagesRoute,
+        responses: ResponsesDoor,
+        max_body: int,
+    ) -> None:
+        self._runs = runs
+        self._models = models
+        self._toolbox = toolbox
+        self._opening = opening
+        self._reopen = reopen
+        self._agent_files = agent_files
+        self._messages = messages
+        self._responses = responses
+        self._max_body = max_body
 
-async def _file_provider(server: Server, start: RunStarted) -> Provider:
-    await load("ronda.agent.reopen")
-    from ronda.agent.prompty_run import agent_of
-    from ronda.agent.reopen import kept_file
+    async def get_request(self, incoming: Incoming) -> ASGIApp:
+        run_id, text = incoming.places["id"], incoming.places["round"]
+        events = await self._runs.read(run_id, incoming.owner)
+        if not events:
+            raise NotFound(
+                f"the run '{run_id[:100]}' does not exist, or is not kept any more", param="id", code="run_not_found"
+            )
+        if not (text.isascii() and text.isdigit()) or len(text) > _LONGEST_NUMBER:
+            raise BadRequest(f"'{text[:20]}' is no number of a round; they count from 0", param="round")
+        await load("ronda.agent.sent")
+        from ronda.agent.sent import describe_round  # few ask for one
 
-    assert start.file is not None
-    files, path = server.agent_files, Path(start.file.path)
-    prompty = await aside(kept_file, start.file, None if files is None else files.environment(path))
-    return agent_of(prompty).provider
+        start = events[0]
+        assert type(start) is RunStarted
+        provider, is_same = await self._provider_of(start, events)
 
+        def describe() -> bytes:
+            return encode(describe_round(events, int(text), provider, is_same=is_same))
 
-async def render(server: Server, incoming: Incoming) -> ASGIApp:
-    """`?dialect=` says which one the body is of; Chat Completions unless it is there."""
-    job = await _read_job(server, incoming, Query(incoming).word("dialect", "chat", _DIALECTS))
-    if job.request.session is not None or job.request.conversation:
-        raise BadRequest(
-            "what is rendered belongs to no session: leave 'session' out, and send the messages", param="session"
-        )
-    if job.request.decisions:
-        raise BadRequest("an answer to a question is not sent to a model: there is nothing to render", param="messages")
-    await load("ronda.agent.sent")
-    from ronda.agent.sent import describe_first
+        return Json(await aside(describe))
 
-    start = await start_of(server, incoming.owner, job)
-    if is_heavy(start.turns, start.plan.tools):
-        return Json(await aside(lambda: encode(describe_first(start, job.target.provider))))
-    return Json(encode(describe_first(start, job.target.provider)))
+    async def _provider_of(self, start: RunStarted, events: list[Event]) -> tuple[Provider, bool]:
+        """Who was asked, and whether that is certain: the server may have another model by now."""
+        spec = start.plan.model
+        try:
+            if (whole := await self._reopen(start, events)) is not None:
+                return whole.provider, True
+            if start.file is not None:
+                return await self._file_provider(start), True
+            target = await named_target(self._models, start)
+            if target.spec == spec:
+                return target.provider, True
+        except RondaError:  # an agent that is gone: what its model was sent can still be told
+            pass
+        if _is_by_spec(spec):
+            return open_provider(spec, Where()), False
+        return self._models.default.provider, False
 
+    async def _file_provider(self, start: RunStarted) -> Provider:
+        await load("ronda.agent.reopen")
+        from ronda.agent.prompty_run import agent_of
+        from ronda.agent.reopen import kept_file
 
-async def _read_job(server: Server, incoming: Incoming, dialect: str) -> Job:
-    if dialect == "messages":
-        await load("ronda.server.doors.messages")
-        from ronda.server.doors import messages
+        assert start.file is not None
+        files, path = self._agent_files, Path(start.file.path)
+        prompty = await aside(kept_file, start.file, None if files is None else files.environment(path))
+        return agent_of(prompty).provider
 
-        messages_request, found = await messages.read_job(server, incoming)
-        return Job(messages_request, found or server.models.default)
-    if dialect == "responses":
-        from ronda.server.doors.responses import create
+    async def render(self, incoming: Incoming) -> ASGIApp:
+        """`?dialect=` says which one the body is of; Chat Completions unless it is there."""
+        job = await self._read_job(incoming, Query(incoming).word("dialect", "chat", _DIALECTS))
+        if job.request.session is not None or job.request.conversation:
+            raise BadRequest(
+                "what is rendered belongs to no session: leave 'session' out, and send the messages", param="session"
+            )
+        if job.request.decisions:
+            raise BadRequest(
+                "an answer to a question is not sent to a model: there is nothing to render", param="messages"
+            )
+        await load("ronda.agent.sent")
+        from ronda.agent.sent import describe_first
 
-        response_request, target = await create.read_job(server, incoming)
-        return Job(response_request, target)
-    request = await incoming.read(server.config.max_body, read_request)
-    return Job(request, await server.models.find(request.model, incoming.owner))
+        start = await self._opening.start_of(incoming.owner, job)
+        if is_heavy(start.turns, start.plan.tools):
+            return Json(await aside(lambda: encode(describe_first(start, job.target.provider))))
+        return Json(encode(describe_first(start, job.target.provider)))
 
+    async def _read_job(self, incoming: Incoming, dialect: str) -> Job:
+        if dialect == "messages":
+            await load("ronda.server.doors.messages")
+            messages_request, found = await self._messages.read_job(incoming)
+            return Job(messages_request, found or self._models.default)
+        if dialect == "responses":
+            response_request, target = await self._responses.read_job(incoming)
+            return Job(response_request, target)
+        request = await incoming.read(self._max_body, read_request)
+        return Job(request, await self._models.find(request.model, incoming.owner))
 
-async def check_transcript(server: Server, incoming: Incoming) -> ASGIApp:
-    request = await incoming.read(server.config.max_body, read_request)
-    for need in server.toolbox.lacks(request.needs):
-        raise NotHere(need)
-    target = await _target(server, request, incoming.owner)
-    heavy = is_heavy(request.turns)
-    return Json(await aside(_check_transcript, target, request) if heavy else _check_transcript(target, request))
+    async def check_transcript(self, incoming: Incoming) -> ASGIApp:
+        request = await incoming.read(self._max_body, read_request)
+        for need in self._toolbox.lacks(request.needs):
+            raise NotHere(need)
+        target = await self._target(request, incoming.owner)
+        heavy = is_heavy(request.turns)
+        return Json(await aside(_check_transcript, target, request) if heavy else _check_transcript(target, request))
+
+    async def _target(self, request: DoorRequest, owner: str) -> Target:
+        if not _is_by_spec(request.model):
+            return await self._models.find(request.model, owner)
+        name = request.model.partition(":")[2]
+        # A spec means that model, also where the server answers to any name.
+        named = await self._models.find_named(request.model, owner)
+        return named or Target(name, request.model, open_provider(request.model, Where()))
 
 
 def _is_by_spec(spec: str) -> bool:
@@ -146,15 +177,6 @@ def _is_by_spec(spec: str) -> bool:
     provider, _, name = spec.partition(":")
     service = SERVICES.get(provider)
     return bool(name) and (provider in _BY_SPEC or (service is not None and service.fixed_address is not None))
-
-
-async def _target(server: Server, request: DoorRequest, owner: str) -> Target:
-    if not _is_by_spec(request.model):
-        return await server.models.find(request.model, owner)
-    name = request.model.partition(":")[2]
-    # A spec means that model, also where the server answers to any name.
-    named = await server.models.find_named(request.model, owner)
-    return named or Target(name, request.model, open_provider(request.model, Where()))
 
 
 def _check_transcript(target: Target, door_request: DoorRequest) -> bytes:

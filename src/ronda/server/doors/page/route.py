@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from starlette.types import ASGIApp
 
 from ronda._version import __version__
 from ronda.drive.offload import aside
 from ronda.errors import NotFound
+from ronda.server.config import ServerConfig
 from ronda.server.doors.page.page_files import INDEX, Build, PageFile
 from ronda.server.doors.page.policy import FRAME_HEADERS, PAGE_HEADERS
 from ronda.server.http.incoming import Header, Incoming, Json, Whole
+from ronda.server.services.toolbox import Toolbox
+from ronda.store.catalog import Catalog
 from ronda.wire.json import encode
-
-if TYPE_CHECKING:
-    from ronda.server.app import Server
 
 _HTML: Final[Header] = (b"content-type", b"text/html; charset=utf-8")
 _ASSETS: Final = "assets/"  # whose names change with their content
@@ -32,22 +33,28 @@ network or with npm; or install a wheel of Ronda, which has the page in it. Then
 """
 
 
-async def front(server: Server, incoming: Incoming) -> ASGIApp:
-    """A browser is sent to the page; every other client learns that the server is up."""
-    if not server.config.no_ui and "text/html" in (incoming.header(b"accept") or ""):
-        place = f"{incoming.root}/ui".encode("latin-1", "replace")
-        return Whole(b"", 302, [(b"location", place), (b"vary", b"accept"), _ASK_AGAIN])
-    return Whole(b"OK", headers=[(b"content-type", b"text/plain; charset=utf-8"), (b"vary", b"accept")])
+_BUILD: Final = Build()
 
 
-class Page:
-    """A file of the page where an address names one, else the page itself: its addresses are its own."""
-
-    def __init__(self, build: Build) -> None:
+class PageDoor:
+    def __init__(
+        self, settings: Callable[[], ServerConfig], catalog: Catalog, toolbox: Toolbox, build: Build = _BUILD
+    ) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._toolbox = toolbox
         self._build = build
 
-    async def __call__(self, server: Server, incoming: Incoming) -> ASGIApp:
-        _check_is_on(server)
+    async def front(self, incoming: Incoming) -> ASGIApp:
+        """A browser is sent to the page; every other client learns that the server is up."""
+        if not self._settings().no_ui and "text/html" in (incoming.header(b"accept") or ""):
+            place = f"{incoming.root}/ui".encode("latin-1", "replace")
+            return Whole(b"", 302, [(b"location", place), (b"vary", b"accept"), _ASK_AGAIN])
+        return Whole(b"OK", headers=[(b"content-type", b"text/plain; charset=utf-8"), (b"vary", b"accept")])
+
+    async def page(self, incoming: Incoming) -> ASGIApp:
+        """A file of the page where an address names one, else the page itself: its addresses are its own."""
+        self._check_is_on()
         files = await aside(self._build.read)
         name = incoming.places.get("path", "")
         if (file := files.get(name)) is not None and name not in (INDEX, _FRAME):
@@ -60,59 +67,45 @@ class Page:
             return _file_answer(index, incoming, _ASK_AGAIN)
         return Whole(_under(incoming.root, index.body), headers=[_HTML, _ASK_AGAIN, *PAGE_HEADERS])
 
-
-class Frame:
-    """What previews are shown in: a page without an origin, which is told its content."""
-
-    def __init__(self, build: Build) -> None:
-        self._build = build
-
-    async def __call__(self, server: Server, incoming: Incoming) -> ASGIApp:
-        _check_is_on(server)
+    async def frame(self, incoming: Incoming) -> ASGIApp:
+        """What previews are shown in: a page without an origin, which is told its content."""
+        self._check_is_on()
         file = (await aside(self._build.read)).get(_FRAME)
         if file is None:
             return Whole(_NOT_BUILT.encode(), 503, [_HTML, _ASK_AGAIN, *FRAME_HEADERS])
         return Whole(file.body, headers=[_HTML, _ASK_AGAIN, *FRAME_HEADERS])
 
+    async def describe(self, incoming: Incoming) -> ASGIApp:
+        """What the page must know of its server before anything is asked."""
+        self._check_is_on()
+        return Json(encode(await self._facts(incoming.owner)), headers=[_ASK_AGAIN])
 
-_BUILD: Final = Build()
-page: Final = Page(_BUILD)
-frame: Final = Frame(_BUILD)
+    async def _facts(self, owner: str) -> dict[str, Any]:
+        config = self._settings()
+        rounds, _ = config.rounds_for(None)
+        return {
+            "version": __version__,
+            "model": config.model,
+            "owner": owner,
+            "has_keys": bool(await self._catalog.keys.all()),
+            "tools": self._toolbox.names,
+            "features": {
+                "python": config.enable_code_execution,
+                "shell": config.enable_shell,
+                "search": config.enable_search,
+                "search_always": config.enable_search and config.search_mode == "always",
+                "round_requests": True,
+            },
+            "permission": config.agent_permission,
+            "rounds": rounds,
+            "max_rounds": config.max_tool_rounds_ceiling,
+            "max_upload": config.max_upload,
+            "session_days": config.session_max_days,
+        }
 
-
-async def describe(server: Server, incoming: Incoming) -> ASGIApp:
-    """What the page must know of its server before anything is asked."""
-    _check_is_on(server)
-    return Json(encode(await _facts(server, incoming.owner)), headers=[_ASK_AGAIN])
-
-
-async def _facts(server: Server, owner: str) -> dict[str, Any]:
-    config = server.config
-    rounds, _ = config.rounds_for(None)
-    return {
-        "version": __version__,
-        "model": config.model,
-        "owner": owner,
-        "has_keys": bool(await server.catalog.keys.all()),
-        "tools": server.toolbox.names,
-        "features": {
-            "python": config.enable_code_execution,
-            "shell": config.enable_shell,
-            "search": config.enable_search,
-            "search_always": config.enable_search and config.search_mode == "always",
-            "round_requests": True,
-        },
-        "permission": config.agent_permission,
-        "rounds": rounds,
-        "max_rounds": config.max_tool_rounds_ceiling,
-        "max_upload": config.max_upload,
-        "session_days": config.session_max_days,
-    }
-
-
-def _check_is_on(server: Server) -> None:
-    if server.config.no_ui:
-        raise NotFound("this server was started without its page (--no-ui)", code="no_ui")
+    def _check_is_on(self) -> None:
+        if self._settings().no_ui:
+            raise NotFound("this server was started without its page (--no-ui)", code="no_ui")
 
 
 def _file_answer(file: PageFile, incoming: Incoming, caching: Header) -> Whole:

@@ -21,6 +21,7 @@ from ronda.core.taint import marks_of
 from ronda.core.transcript import UnknownCall, join_turns
 from ronda.errors import BadRequest, NotFound
 from ronda.server.services.models import Target
+from ronda.server.services.runs import Runs
 from ronda.wire.call_ids import all_renamed, caller_ids, model_ids
 from ronda.wire.openai_responses.client_calls import APPROVAL_ID
 from ronda.wire.openai_responses.input import read_items, untold
@@ -31,7 +32,7 @@ from ronda.wire.openai_responses.server_request import ResponseRequest
 from ronda.wire.told_calls import ToldCall, own_id, run_of
 
 if TYPE_CHECKING:
-    from ronda.server.app import Server
+    from ronda.wire.openai_responses.encrypted_content import Sealer
 
 
 MAX_RECALLED: Final = 64  # responses of one conversation that are read again for what came of their calls
@@ -47,23 +48,23 @@ class Local(Protocol):
 
 
 async def join_conversation(
-    server: Server, request: ResponseRequest, target: Target, owner: str, local: Local | None = None
+    runs: Runs, sealer: Sealer, request: ResponseRequest, target: Target, owner: str, local: Local | None = None
 ) -> ResponseRequest:
     """The request with its whole conversation: items that were only named, and what the response before it left."""
     turns, ids = request.turns, request.ids
     if request.items:
-        written = _Responses(server, owner)
+        written = _Responses(runs, owner)
         items = list(request.items)
         for at, id in request.named:
             items[at] = await _named_item(written, id, at)
         known = await _told_calls(written, untold(items))
         continues = request.previous is not None
-        read = read_items(items, await server.responses.sealer(owner), known, continues=continues)
+        read = read_items(items, sealer, known, continues=continues)
         turns, ids = tuple(read.turns), read.ids
     parent = None
     session = request.conversation
     if request.previous is not None:
-        before, parent = await _previous(server, request.previous, owner, local)
+        before, parent = await _previous(runs, request.previous, owner, local)
         session = "" if request.session is not None else before.start.session  # its code goes on in the same folder
         given = model_ids(before, turns)
         earlier = {caller: model for model, caller in caller_ids(before.start).items()}
@@ -74,11 +75,11 @@ async def join_conversation(
     return replace(request, turns=(*lead, *turns), parent=parent, answer=answer, ids=ids, conversation=session)
 
 
-async def _previous(server: Server, response: str, owner: str, local: Local | None) -> tuple[Run, tuple[str, int]]:
+async def _previous(runs: Runs, response: str, owner: str, local: Local | None) -> tuple[Run, tuple[str, int]]:
     known = local.find(response) if local is not None else None
     if known is not None:
         return known[0], (known[0].id, known[1])
-    events = await server.runs.read(run_id(response), owner)
+    events = await runs.read(run_id(response), owner)
     run = rebuild(events) if events else None
     if run is None or fields_with(run) is None:
         raise NotFound(
@@ -129,8 +130,8 @@ class _WrittenResponse(Struct, frozen=True):
 class _Responses:
     """Responses written again from their runs' logs, each once for a request."""
 
-    def __init__(self, server: Server, owner: str) -> None:
-        self._server = server
+    def __init__(self, runs: Runs, owner: str) -> None:
+        self._runs = runs
         self._owner = owner
         self._written: dict[str, _WrittenResponse | None] = {}
 
@@ -140,7 +141,7 @@ class _Responses:
         if named is not None:
             response = f"resp_{named[1]}"
         elif id.startswith(APPROVAL_ID):
-            runs = await self._server.runs.journal.runs_of_calls(self._owner, [id])
+            runs = await self._runs.journal.runs_of_calls(self._owner, [id])
             response = response_id(runs[id]) if id in runs else ""
         else:
             return None
@@ -161,10 +162,10 @@ class _Responses:
 
     async def _events(self, run: str) -> list[Event]:
         """Also of a response that is not stored, while it is remembered."""
-        events = await self._server.runs.memory.read(run)
+        events = await self._runs.memory.read(run)
         if events and type(events[0]) is RunStarted and events[0].owner == self._owner:
             return events
-        return await self._server.runs.read(run, self._owner)
+        return await self._runs.read(run, self._owner)
 
 
 async def _named_item(responses: _Responses, id: str, at: int) -> Raw:

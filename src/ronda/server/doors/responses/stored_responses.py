@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
 
@@ -14,8 +13,11 @@ from ronda.host.log import ALL_PREVIEWS
 from ronda.host.run import LiveRun
 from ronda.server.answering.follow import EventStream
 from ronda.server.answering.frames import LARGER_PIECES, STARTING_AFTER, frames_seen
+from ronda.server.doors.responses.create import Seals
 from ronda.server.http.incoming import Incoming, Json
 from ronda.server.http.query import Query
+from ronda.server.services.background import Background
+from ronda.server.services.runs import Runs
 from ronda.wire.background import progress
 from ronda.wire.failures import Failure, why_unended
 from ronda.wire.json import encode
@@ -23,9 +25,6 @@ from ronda.wire.openai_responses.input_items import input_items
 from ronda.wire.openai_responses.resource import StoredOptions, run_id, since_of
 from ronda.wire.openai_responses.server_answer import SDK_LANGUAGE, ResponseAnswer, progress_type
 from ronda.wire.pages import page_of_objects
-
-if TYPE_CHECKING:
-    from ronda.server.app import Server
 
 # For docs/compatibility.md: query parameters.
 FIELDS = {
@@ -44,85 +43,85 @@ FIELDS = {
 }
 
 
-async def retrieve(server: Server, incoming: Incoming) -> ASGIApp:
-    query = Query(incoming)
-    id = incoming.places["id"]
-    seen = frames_seen(incoming, 1)
-    if query.truth("stream"):
-        obfuscated = query.truth("include_obfuscation") if query.text("include_obfuscation") is not None else None
-        after = None if seen is None else seen[0] - 1
-        return await follow_response(server, incoming, id, after, obfuscated=obfuscated)
-    if query.text(STARTING_AFTER) is not None:
-        raise BadRequest(f"'{STARTING_AFTER}' goes with stream=true", param=STARTING_AFTER)
-    return await _plain(server, id, *await find_response(server, id, incoming.owner))
+class StoredResponses:
+    def __init__(self, runs: Runs, background: Background, seals: Seals) -> None:
+        self._runs = runs
+        self._background = background
+        self._seals = seals
 
+    async def retrieve(self, incoming: Incoming) -> ASGIApp:
+        query = Query(incoming)
+        id = incoming.places["id"]
+        seen = frames_seen(incoming, 1)
+        if query.truth("stream"):
+            obfuscated = query.truth("include_obfuscation") if query.text("include_obfuscation") is not None else None
+            after = None if seen is None else seen[0] - 1
+            return await self.follow_response(incoming, id, after, obfuscated=obfuscated)
+        if query.text(STARTING_AFTER) is not None:
+            raise BadRequest(f"'{STARTING_AFTER}' goes with stream=true", param=STARTING_AFTER)
+        return await self._plain(id, *await self.find_response(id, incoming.owner))
 
-async def follow_response(
-    server: Server, incoming: Incoming, id: str, after: int | None, *, obfuscated: bool | None = None, sse: bool = True
-) -> ASGIApp:
-    """The stream of a response, behind the event of that number."""
-    events, run = await find_response(server, id, incoming.owner)
-    live = server.runs.live.get(run.id)
-    since = since_of(id)
-    run, follower = await server.runs.follow(events, (since - 1, ALL_PREVIEWS) if since else None)
-    writer = ResponseAnswer(
-        [run],
-        sealer=await server.responses.sealer(incoming.owner),
-        sse=sse,
-        after=after,
-        obfuscated=obfuscated,
-        progress_type=progress_type(incoming.header(SDK_LANGUAGE)),
-        is_whole=follower.is_whole,
-        since=since,
-    )
-    writer.skip(0, events[1:since])
-    headers = () if follower.is_whole else (LARGER_PIECES,)
-    return EventStream([follower], writer, headers, is_open=True, why_unended=partial(_why_unended, run, live))
+    async def follow_response(
+        self, incoming: Incoming, id: str, after: int | None, *, obfuscated: bool | None = None, sse: bool = True
+    ) -> ASGIApp:
+        """The stream of a response, behind the event of that number."""
+        events, run = await self.find_response(id, incoming.owner)
+        live = self._runs.live.get(run.id)
+        since = since_of(id)
+        run, follower = await self._runs.follow(events, (since - 1, ALL_PREVIEWS) if since else None)
+        writer = ResponseAnswer(
+            [run],
+            sealer=await self._seals.sealer(incoming.owner),
+            sse=sse,
+            after=after,
+            obfuscated=obfuscated,
+            progress_type=progress_type(incoming.header(SDK_LANGUAGE)),
+            is_whole=follower.is_whole,
+            since=since,
+        )
+        writer.skip(0, events[1:since])
+        headers = () if follower.is_whole else (LARGER_PIECES,)
+        return EventStream([follower], writer, headers, is_open=True, why_unended=partial(_why_unended, run, live))
 
+    async def _plain(self, id: str, events: list[Event], run: Run) -> ASGIApp:
+        since = since_of(id)
+        answer = ResponseAnswer([run], since=since)
+        answer.skip(0, events[1:since])
+        answer.fold(0, events[max(1, since) :])
+        if not StoredOptions.of(run.start).background:
+            return Json(answer.body())
+        position = await self._background.position(run.id, run.start.owner) if run.ended is None else None
+        return Json(answer.body(progress([run], position)))
 
-async def _plain(server: Server, id: str, events: list[Event], run: Run) -> ASGIApp:
-    since = since_of(id)
-    answer = ResponseAnswer([run], since=since)
-    answer.skip(0, events[1:since])
-    answer.fold(0, events[max(1, since) :])
-    if not StoredOptions.of(run.start).background:
-        return Json(answer.body())
-    position = await server.background.position(run.id, run.start.owner) if run.ended is None else None
-    return Json(answer.body(progress([run], position)))
+    async def delete(self, incoming: Incoming) -> ASGIApp:
+        _, run = await self.find_response(incoming.places["id"], incoming.owner)
+        await self._runs.end(run.id, run.start.owner)
+        self._runs.logs.forget(run.id)
+        await self._runs.journal.forget(run.id)
+        return Json(encode({"id": incoming.places["id"], "object": "response", "deleted": True}))
+
+    async def cancel(self, incoming: Incoming) -> ASGIApp:
+        _, run = await self.find_response(incoming.places["id"], incoming.owner)
+        await self._runs.end(run.id, run.start.owner)
+        events, run = await self.find_response(incoming.places["id"], incoming.owner)
+        if run.ended is None or run.ended.reason != "cancelled":
+            what = "is driven by another process" if run.ended is None else "is finished already"
+            raise BadRequest(f"the response '{incoming.places['id']}' {what}; it cannot be cancelled")
+        return await self._plain(incoming.places["id"], events, run)
+
+    async def list_input(self, incoming: Incoming) -> ASGIApp:
+        _, run = await self.find_response(incoming.places["id"], incoming.owner)
+        items = input_items(run, StoredOptions.of(run.start))
+        return Json(encode(page_of_objects(items, incoming.query, 100, "an item")))
+
+    async def find_response(self, id: str, owner: str) -> tuple[list[Event], Run]:
+        """The response that an address names; nobody's but its owner's."""
+        events = await self._runs.read(run_id(id), owner)
+        run = rebuild(events) if events else None
+        if run is None or StoredOptions.key not in run.start.about or since_of(id) > len(events):
+            raise NotFound(f"Response with id '{id[:100]}' not found.", param="response_id")
+        return events, run
 
 
 def _why_unended(run: Run, live: LiveRun | None, sibling: int) -> Failure | None:
     return why_unended(run, None) if live is None else why_unended(live.run, live.error)
-
-
-async def delete(server: Server, incoming: Incoming) -> ASGIApp:
-    _, run = await find_response(server, incoming.places["id"], incoming.owner)
-    await server.runs.end(run.id, run.start.owner)
-    server.runs.logs.forget(run.id)
-    await server.runs.journal.forget(run.id)
-    return Json(encode({"id": incoming.places["id"], "object": "response", "deleted": True}))
-
-
-async def cancel(server: Server, incoming: Incoming) -> ASGIApp:
-    _, run = await find_response(server, incoming.places["id"], incoming.owner)
-    await server.runs.end(run.id, run.start.owner)
-    events, run = await find_response(server, incoming.places["id"], incoming.owner)
-    if run.ended is None or run.ended.reason != "cancelled":
-        what = "is driven by another process" if run.ended is None else "is finished already"
-        raise BadRequest(f"the response '{incoming.places['id']}' {what}; it cannot be cancelled")
-    return await _plain(server, incoming.places["id"], events, run)
-
-
-async def list_input(server: Server, incoming: Incoming) -> ASGIApp:
-    _, run = await find_response(server, incoming.places["id"], incoming.owner)
-    items = input_items(run, StoredOptions.of(run.start))
-    return Json(encode(page_of_objects(items, incoming.query, 100, "an item")))
-
-
-async def find_response(server: Server, id: str, owner: str) -> tuple[list[Event], Run]:
-    """The response that an address names; nobody's but its owner's."""
-    events = await server.runs.read(run_id(id), owner)
-    run = rebuild(events) if events else None
-    if run is None or StoredOptions.key not in run.start.about or since_of(id) > len(events):
-        raise NotFound(f"Response with id '{id[:100]}' not found.", param="response_id")
-    return events, run

@@ -25,8 +25,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ronda.core.run import Run
 from ronda.drive.offload import aside
 from ronda.errors import BadRequest, RondaError
-from ronda.server.doors.responses.create import answer
-from ronda.server.doors.responses.stored_responses import follow_response
+from ronda.server.doors.responses.create import ResponsesDoor, Seals
+from ronda.server.doors.responses.stored_responses import StoredResponses
 from ronda.server.http.bodies import is_small, read_body
 from ronda.server.http.failure import BROKE_DOWN, failure_of
 from ronda.server.http.incoming import Incoming
@@ -38,8 +38,9 @@ from ronda.wire.openai_responses.resource import code_of, response_id
 from ronda.wire.openai_responses.server_request import request_of
 
 if TYPE_CHECKING:
-    from ronda.server.app import Server
     from ronda.server.http.routing import Route
+    from ronda.server.services.callers import Callers
+    from ronda.server.services.runs import Runs
 
 log = logging.getLogger("ronda.server")
 
@@ -60,11 +61,21 @@ FIELDS: Final[dict[str, str]] = {
 }
 
 
-async def responses_socket(server: Server, incoming: Incoming) -> ASGIApp:
-    async def connection(scope: Scope, receive: Receive, send: Send) -> None:
-        await Connection(server, scope, receive, send, route=incoming.route).run()
+class ResponsesSocket:
+    def __init__(
+        self, door: ResponsesDoor, stored: StoredResponses, seals: Seals, runs: Runs, callers: Callers
+    ) -> None:
+        self.door = door
+        self.stored = stored
+        self.seals = seals
+        self.runs = runs
+        self.callers = callers
 
-    return connection
+    async def connect(self, incoming: Incoming) -> ASGIApp:
+        async def connection(scope: Scope, receive: Receive, send: Send) -> None:
+            await Connection(self, scope, receive, send, route=incoming.route).run()
+
+        return connection
 
 
 class Connection:
@@ -72,14 +83,14 @@ class Connection:
 
     def __init__(
         self,
-        server: Server,
+        socket: ResponsesSocket,
         scope: Scope,
         receive: Receive,
         send: Send,
         lifetime: float = LIFETIME,
         route: Route | None = None,
     ) -> None:
-        self._server = server
+        self._socket = socket
         self._route = route
         self._receive = receive
         self._send = send
@@ -183,16 +194,16 @@ class Connection:
                 raise BadRequest(f"'{name}' is of the HTTP transport and does not go with a WebSocket", param=name)
         incoming = Incoming(self._scope, self._until_closed)
         incoming.route = self._route
-        await self._server.sign_in(incoming)  # again: a connection may outlast its key
-        if self._server.features.admitting and self._route is not None:
-            await self._server.features.admit(incoming, self._route)
+        await self._socket.callers.sign_in(incoming)  # again: a connection may outlast its key
+        if self._route is not None:
+            await self._socket.callers.admit(incoming, self._route)
         use_rights(incoming.rights)
-        sealer = await self._server.responses.sealer(incoming.owner)
+        sealer = await self._socket.seals.sealer(incoming.owner)
         rest = {name: raw for name, raw in fields.items() if name != "type"}
         request = request_of(rest, sealer) if at_once else await aside(request_of, rest, sealer)
         request = replace(request, stream=True)
         started: list[Run] = []
-        streamed = await answer(self._server, incoming, request, sse=False, local=self, started=started.append)
+        streamed = await self._socket.door.answer(incoming, request, sse=False, local=self, started=started.append)
         self._is_refused = False
         await streamed(self._scope, self._until_closed, self._pass_on)
         run = started[0]
@@ -202,7 +213,7 @@ class Connection:
         if failure is not None and self._is_refused:
             await self._tell(failure)
         if failure is None and not request.answer.store:  # what is stored is found where it is stored
-            count, _ = await self._server.runs.memory.extent(run.id)
+            count, _ = await self._socket.runs.memory.extent(run.id)
             self._runs[response_id(run.id)] = (run, count)
             while len(self._runs) > MAX_RESPONSES:
                 del self._runs[next(iter(self._runs))]
@@ -216,9 +227,9 @@ class Connection:
             raise BadRequest(f"'{unknown[0][:60]}' does not go with \"response.follow\"", param=unknown[0])
         request = Incoming(self._scope, self._until_closed)
         request.route = self._route
-        await self._server.sign_in(request)
+        await self._socket.callers.sign_in(request)
         use_rights(request.rights)
-        stream = await follow_response(self._server, request, id, after, sse=False)
+        stream = await self._socket.stored.follow_response(request, id, after, sse=False)
         self._is_refused = False
         await stream(self._scope, self._until_closed, self._pass_on)
 

@@ -73,8 +73,8 @@ class AppStream(Feature):
     async def _answer(self, name: str, incoming: Incoming) -> ASGIApp:
         from ronda.server.features.app_stream import http_routes
 
-        handler: Handler = getattr(http_routes, name)
-        return await handler(self._state, incoming)
+        answer: ASGIApp = await getattr(http_routes, name)(self._state, incoming)
+        return answer
 
     async def _generate_code(self, incoming: Incoming) -> ASGIApp:
         from ronda.server.features.app_stream.socket import Connection

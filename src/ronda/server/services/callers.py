@@ -1,0 +1,84 @@
+"""Who asks: whose a request is, and whether it is let in; and how one process names a caller to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from ronda.server.http.auth import Auth, Caller, CallerAuth, KeyAuth, Unauthorized
+from ronda.server.http.incoming import Header, Headers, Incoming
+from ronda.server.http.routing import Route
+from ronda.server.services.other_processes import OtherProcesses
+from ronda.store.keys import KeyRow
+
+SIGNED_IN_BY: Final = "feature:"  # before the name of a feature, in the place of a key's id
+
+
+class CallerFeatures(Protocol):
+    """What is asked of the server's features."""
+
+    def may_sign_in(self, headers: Headers) -> bool: ...
+
+    @property
+    def admitting(self) -> Sequence[object]: ...
+
+    async def sign_in(self, request: Incoming) -> bool: ...
+
+    async def admit(self, request: Incoming, route: Route) -> list[Header]: ...
+
+    def find(self, name: str) -> object | None: ...
+
+
+class Callers:
+    def __init__(self, auth: Auth, features: CallerFeatures, others: OtherProcesses) -> None:
+        self.auth = auth
+        self._features = features
+        self._others = others
+
+    async def sign_in(self, request: Incoming) -> None:
+        """Find out whose a new request is. Raises Unauthorized, or DatabaseAway."""
+        if (reach := self._others.reach) is None:
+            await self._sign_in(request)
+        else:
+            reach.check()
+            await reach.wait_for(self._sign_in(request))
+
+    async def _sign_in(self, request: Incoming) -> None:
+        if self._features.may_sign_in(request.headers) and await self._features.sign_in(request):
+            return
+        if not isinstance(self.auth, KeyAuth):  # a program's own
+            request.owner = await self.auth.owner(request.headers)
+        elif (key := await self.auth.key(request.headers)) is None:
+            request.owner = self.auth.bearer_name(request.headers)
+        else:
+            request.owner, request.key, request.rights = key.owner, key.id, key.rights
+
+    async def admit(self, request: Incoming, route: Route) -> Sequence[Header]:
+        """The headers of the answer. Raises Refused."""
+        return await self._features.admit(request, route) if self._features.admitting else ()
+
+    async def check_caller(self, caller: Caller) -> KeyRow | None:
+        """Raises Unauthorized if the caller, whom another process let in, or this one a while ago, would not be let in now. The
+        caller's key, where it came with one of this server's."""
+        if caller.key.startswith(SIGNED_IN_BY):
+            if self._features.find(caller.key.removeprefix(SIGNED_IN_BY)) is None:
+                raise Unauthorized("what let this request in is not there any more")
+        elif isinstance(self.auth, KeyAuth):
+            return await self.auth.check_key(caller)
+        elif isinstance(self.auth, CallerAuth):
+            await self.auth.check(caller)
+        return None
+
+    async def sign_in_letter(self, request: Incoming, caller: Caller) -> None:
+        """Whose a request is that another process let in. What the caller may do is looked up anew. Raises Unauthorized."""
+        request.owner, request.is_letter = caller.owner, True
+        if (key := await self.check_caller(caller)) is not None:
+            request.key, request.rights = key.id, key.rights
+
+    async def caller_of(self, incoming: Incoming) -> Caller:
+        """How this process names to another who asks."""
+        if incoming.key:
+            return Caller(incoming.owner, incoming.key)
+        if incoming.signed_in_by:
+            return Caller(incoming.owner, SIGNED_IN_BY + incoming.signed_in_by)
+        return await self.auth.caller(incoming.headers) if isinstance(self.auth, CallerAuth) else Caller(incoming.owner)
