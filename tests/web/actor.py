@@ -25,10 +25,8 @@ from ronda.testing import Call, Line, calls, says
 _FOUND: Final = find_spec("matplotlib")
 PACKAGES: Final = "" if _FOUND is None or _FOUND.origin is None else str(Path(_FOUND.origin).parent.parent)
 
-FIGURE: Final = (
-    f"""import sys; sys.path.append({PACKAGES!r})
-"""
-    + """import matplotlib.pyplot as plt
+PREPARE: Final = f"import sys; sys.path.append({PACKAGES!r})\n"
+DRAW: Final = """import matplotlib.pyplot as plt
 
 stock = {"North": (4310, 96), "Harbour": (1940, 119), "South": (2655, 81)}
 figure, axes = plt.subplots(figsize=(5.2, 2.2), layout="tight")
@@ -42,7 +40,7 @@ axes.legend(frameon=False)
 plt.show()
 _ = open("reorder-plan.csv", "w").write("site,quantity,by\\nharbour,1450,2026-12-14\\n")
 """
-)
+FIGURE: Final = PREPARE + DRAW
 
 PLAN: Final = """print("Harbour     1,940     118.7     17 Dec")
 open("plan.csv", "w").write("site,quantity\\nharbour,1450\\n");
@@ -179,6 +177,10 @@ def _long() -> list[Line]:
 
 SCENES: Final[dict[str, Callable[[], list[Line]]]] = {
     "pallets": _pallets,
+    "prepare": lambda: [calls("mistralrs_execute_python", code=PREPARE), says("Ready.")],
+    "short": lambda: _pallets(
+        DRAW
+    ),  # in a session that is prepared: for pictures, which name no folder of this machine
     "plan": lambda: _pallets(PLAN),  # the same without a figure, for recordings
     "calculate": lambda: [calls("calculate", expression="17 * 23"), says("17 × 23 = **391**.")],
     "think": lambda: [Line(reasoning=THOUGHT * 6, text="I have thought about it.")],

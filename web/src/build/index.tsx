@@ -365,17 +365,24 @@ function Composer({ version, chosen, picked, drop }: ComposerProps): VNode {
       {problem !== "" && <p class="small fail reason" role="alert">{shown(problem)}</p>}
       {isBusy && <p class="small t3 reason">Variant {from?.letter} is still being written.</p>}
       <div class="row wish-tools">
+        <label class="pick choice">
+        <Icon name="cpu" small />
         <select aria-label="Model" value={model} onChange={(event) => setModel(event.currentTarget.value)}>
           <option value="">{shown((facts.value?.model ?? "").replace(/^[\w-]+:/, "") || "model")}</option>
           {models.value.filter((one) => one.id !== "default" && one.status !== "broken").map((one) => (
             <option key={one.id} value={one.id}>{shown(one.id)}</option>
           ))}
         </select>
+        <Icon name="chevron-down" small />
+        </label>
+        <label class="pick choice">
         <select aria-label="Variants" value={variants} onChange={(event) => setVariants(Number(event.currentTarget.value))}>
           {Array.from({ length: MOST_VARIANTS }, (_, at) => (
             <option key={at} value={at + 1}>{plural(at + 1, "variant")}</option>
           ))}
         </select>
+        <Icon name="chevron-down" small />
+        </label>
         <button type="button" class="send end" aria-label={version === null ? "Build it" : "Ask for the change"} disabled={text.trim() === "" || isSending || isBusy} onClick={() => void send()}>
           <Icon name="arrow-up" />
         </button>

@@ -305,8 +305,13 @@ function Decisions({ data }: { data: OperateData }): VNode {
                 <span class="pill wait">{until(Math.max(1, now.value - one.created_at))}</span>
                 <span class="grow ap-words">
                   <span class="mono-name">{shown(labelOf(one.tool_name))}</span> <span class="mono-s t2">{shown(isShort ? words : `${words.slice(0, 80)}…`)}</span>
-                  {one.reason !== undefined && <span class="small wait ap-why">{shown(one.reason)}</span>}
+                  {one.reason !== undefined && (
+                    <span class="small ap-why">
+                      <Icon name="alert" small /> <span>{shown(one.reason)}</span>
+                    </span>
+                  )}
                 </span>
+                <span class="ap-acts">
                 {isShort && (
                   <>
                     <button type="button" class="btn sm" disabled={sending !== ""} aria-label={`Approve ${shown(one.tool_name)}`} onClick={() => decide(one, "approve")}>Approve</button>
@@ -316,6 +321,7 @@ function Decisions({ data }: { data: OperateData }): VNode {
                 <a class={isShort ? "ic sm" : "btn sm"} href={address("runs", one.run_id)} aria-label={`Open the run of ${shown(one.tool_name)}`}>
                   {isShort ? <Icon name="chevron-right" small /> : "Look at it"}
                 </a>
+                </span>
               </li>
             );
           })}

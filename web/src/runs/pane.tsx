@@ -285,7 +285,7 @@ function Sent({ request }: { request: RoundRequest }): VNode {
   return (
     <>
       <div class="row det-note small mono-s sent-head">
-        <b>{shown(request.method ?? "POST")}</b> <span class="cut grow" title={shown(request.url ?? "")}>{shown((request.url ?? "").replace(/^https?:\/\//, ""))}</span>
+        {request.url ? <b>{shown(request.method ?? "POST")}</b> : null} <span class="cut grow" title={shown(request.url ?? "")}>{request.url ? shown(request.url.replace(/^https?:\/\//, "")) : <span class="t3">not sent over HTTP</span>}</span>
         {request.url ? <CopyWords text={curlOf(request, text)} words="curl" /> : null}
         <CopyWords text={text} words="JSON" />
       </div>

@@ -148,12 +148,14 @@ export class RunList {
   async refresh(): Promise<void> {
     const turn = ++this.turn;
     try {
-      const [page, summary] = await Promise.all([api.runs(this.query()), api.runSummary(this.sums())]);
+      const page = await api.runs(this.query());
+      const oldest = page.has_more ? 0 : (page.data.at(-1)?.created_at ?? 0);
+      const summary = await api.runSummary(this.sums(oldest));
       if (turn !== this.turn) return;
       this.summary.value = summary;
       const ids = new Set(page.data.map((row) => row.id));
-      const oldest = page.data.at(-1)?.created_at ?? Number.POSITIVE_INFINITY;
-      const older = page.has_more ? this.rows.value.filter((row) => !ids.has(row.id) && row.created_at < oldest) : [];
+      const last = page.data.at(-1)?.created_at ?? Number.POSITIVE_INFINITY;
+      const older = page.has_more ? this.rows.value.filter((row) => !ids.has(row.id) && row.created_at < last) : [];
       if (older.length === 0) this.next = page.next ?? null;
       this.rows.value = [...page.data, ...older];
       this.problem.value = null;
@@ -194,9 +196,12 @@ export class RunList {
     return query.toString();
   }
 
-  private sums(): string {
+  /** A histogram of a week of which an hour is known would be one bar: it begins where the runs do, as far as that is known. */
+  private sums(oldest: number): string {
     const query = this.chosen();
-    query.set("span", `${this.filter.hours > 0 ? this.filter.hours : LONGEST_HOURS}h`);
+    const most = this.filter.hours > 0 ? this.filter.hours : LONGEST_HOURS;
+    const known = oldest === 0 || this.filter.state !== "" ? most : Math.ceil((Date.now() / 1000 - oldest) / 3600 + 0.02);
+    query.set("span", `${Math.max(1, Math.min(most, known))}h`);
     query.set("pieces", "48");
     return query.toString();
   }

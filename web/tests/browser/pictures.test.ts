@@ -50,13 +50,37 @@ describe.each(["light", "dark"] as const)("in the %s theme", (colorScheme) => {
     await shoot(phone, `phone-chat-${colorScheme}`);
   });
 
-  test("a conversation for the documentation", async () => {
-    const page = await open("/ui", { ...context, deviceScaleFactor: 1, viewport: { width: 1280, height: 800 } });
-    await ask(page, "Which warehouse runs out in December? Make a plan, and order what is missing.");
+  test("the pictures of the documentation", async () => {
+    const small = { ...context, deviceScaleFactor: 1.5, viewport: { width: 1280, height: 800 } };
+    const page = await open("/ui", small);
+    await ask(page, "prepare Python, please");
+    await answered(page, "Ready.");
+    await page.click("role=button[name='Rename the session']");
+    await page.fill("role=textbox[name='Name of the session']", "December pallet shortage");
+    await page.keyboard.press("Enter");
+    await page.setInputFiles("input[type=file]", { name: "stock-2026.csv", mimeType: "text/csv", buffer: Buffer.from("site,day,moved\nnorth,1,96\n") });
+    await page.waitForSelector(".chip:has-text('stock-2026.csv'):not(:has-text('%'))");
+    await ask(page, "What is short in December? Use the stock export, check the carrier’s calendar, and order what is missing.");
     await page.waitForSelector("[data-ask]");
-    await shoot(page, `docs-${colorScheme}`);
-    await page.click("text=Stop");
-    await page.waitForSelector("text=Stopped");
+    await page.waitForSelector(".fig img");
+    await shoot(page, `docs-chat-${colorScheme}`);
+    await page.click("text=Open run");
+    await page.waitForSelector(".span.on");
+    await page.click(".s-model >> nth=1");
+    await page.waitForSelector(".cachemark");
+    await shoot(page, `docs-run-${colorScheme}`);
+    const build = await open("/ui/build", small);
+    await build.fill("#wish", "A page with the departures of a tram stop");
+    await build.press("#wish", "Enter");
+    await build.waitForSelector("text=Keep B");
+    await build.frameLocator("iframe.built >> nth=1").locator("#script:has-text('awake')").waitFor();
+    await shoot(build, `docs-build-${colorScheme}`);
+    await build.goto(new URL("/ui/runs", build.url()).href);
+    await build.waitForSelector(".run-row >> nth=3");
+    await shoot(build, `docs-runs-${colorScheme}`);
+    await build.goto(new URL("/ui/operate", build.url()).href);
+    await build.waitForSelector(".ap");
+    await shoot(build, `docs-operate-${colorScheme}`);
   });
 
   test("thinking beside the settings", async () => {
@@ -92,10 +116,15 @@ describe.each(["light", "dark"] as const)("in the %s theme", (colorScheme) => {
     await page.click("role=slider");
     await page.waitForSelector(".seen");
     await shoot(page, `replay-${colorScheme}`);
+    for (const words of ["search for the calendar", "plan it, please"]) {
+      const other = await open("/ui", context);
+      await ask(other, words);
+      await other.waitForSelector(words === "plan it, please" ? "[data-ask]" : ".ending");
+    }
     await page.goto(new URL("/ui/runs", page.url()).href);
-    await page.waitForSelector(".run-row >> nth=2");
-    await page.click("role=checkbox >> nth=0");
-    await page.click("role=checkbox >> nth=1");
+    await page.waitForSelector(".run-row >> nth=3");
+    await page.click("role=checkbox >> nth=0"); // the plan, and the question above: both have the same first steps
+    await page.click(".run-row:has-text('Which warehouse') >> nth=0 >> role=checkbox");
     await shoot(page, `runs-${colorScheme}`);
     await page.click("role=button[name=/^Compare/]");
     await page.waitForSelector(".ch >> nth=1");
