@@ -6,7 +6,7 @@ import { Problem, api } from "../api";
 import { changed } from "../changes";
 import { now } from "../clock";
 import { phaseOf } from "../fold/state";
-import { cost, plural, tokens, when } from "../format";
+import { bytes, cost, plural, tokens, when } from "../format";
 import { address, go, place } from "../router";
 import { facts, models } from "../store/server";
 import { shown } from "../visible";
@@ -15,7 +15,7 @@ import { openLayer } from "../views/panes";
 import "../styles/build.css";
 import { Drawer } from "./drawer";
 import { Preview } from "./preview";
-import { type Picked, Project, type Variant, type Version, askedFor, build, recent } from "./project";
+import { type Picked, type Picture, Project, type Variant, type Version, askedFor, build, recent } from "./project";
 
 type Size = "desktop" | "tablet" | "phone";
 const SIZES: { size: Size; icon: string; name: string }[] = [
@@ -24,6 +24,8 @@ const SIZES: { size: Size; icon: string; name: string }[] = [
   { size: "phone", icon: "phone", name: "390 px wide" },
 ];
 const TRY = "A page with the departures of a tram stop: line, where it goes, minutes, and delays at a glance.";
+const MOST_PICTURES = 4;
+const MOST_BYTES = 5_000_000; // what Anthropic takes of one picture; OpenAI and Gemini take more
 const MOST_VARIANTS = 3; // each has a stream of events, and a browser has six connections for all tabs
 
 export function BuildView(): VNode {
@@ -260,6 +262,7 @@ function Versions({ versions, current }: { versions: Version[]; current: Version
               <span class="vh">Version {at + 1}: </span>
               {shown(askedFor(one)) || "…"}
             </a>
+            <Shown version={one} />
             {isOpen ? (
               <div class="ver-facts accent"><Spinner /> being written</div>
             ) : (
@@ -272,6 +275,18 @@ function Versions({ versions, current }: { versions: Version[]; current: Version
   );
 }
 
+/** The pictures that a version was asked for with. */
+function Shown({ version }: { version: Version }): VNode | null {
+  const addresses = (version.variants[0]?.run.question?.parts ?? []).flatMap((part) => (part.type === "image" && /^data:image\/(png|jpeg|webp|gif);/.test(part.url) ? [part.url] : []));
+  return addresses.length === 0 ? null : (
+    <div class="ver-pictures">
+      {addresses.map((one, at) => (
+        <img key={at} src={one} alt={`Picture ${at + 1}`} />
+      ))}
+    </div>
+  );
+}
+
 function Start(): VNode {
   const list = recent();
   return (
@@ -279,7 +294,7 @@ function Start(): VNode {
       <span class="ico">
         <Icon name="layout" />
       </span>
-      <b class="strong">Describe a page</b>
+      <b class="strong">Describe a page, or drop a picture of one</b>
       <p class="t2">Two variants are written side by side while you watch.</p>
       <button type="button" class="btn sm" onClick={() => {
         const field = document.getElementById("wish");
@@ -324,12 +339,26 @@ function Composer({ version, chosen, picked, drop }: ComposerProps): VNode {
   const from = version?.variants[chosen];
   if (from !== undefined) changed(from);
   const isBusy = from !== undefined && phaseOf(from.run) !== "finished";
+  const chooser = useRef<HTMLInputElement>(null);
+  const [pictures, setPictures] = useState<Picture[]>([]);
+  const add = (files: Iterable<File>) => {
+    setProblem("");
+    for (const file of files) {
+      if (!/^image\/(png|jpeg|webp|gif)$/.test(file.type)) setProblem(`${file.name || "This"} is no picture that models read: PNG, JPEG, WebP or GIF.`);
+      else if (file.size > MOST_BYTES) setProblem(`${file.name || "The picture"} has ${bytes(file.size)}; a picture may have ${bytes(MOST_BYTES)}.`);
+      else {
+        const reader = new FileReader();
+        reader.onload = () => setPictures((known) => [...known, { name: file.name || "picture.png", url: String(reader.result) }].slice(-MOST_PICTURES));
+        reader.readAsDataURL(file);
+      }
+    }
+  };
   const send = async () => {
     if (text.trim() === "" || isSending || isBusy) return;
     setSending(true);
     setProblem("");
     try {
-      const group = await build({ text: text.trim(), variants, models: model === "" ? [] : [model], parent: from?.id ?? "", picked });
+      const group = await build({ text: text.trim(), variants, models: model === "" ? [] : [model], parent: from?.id ?? "", picked, pictures });
       drop();
       go(address("build", group));
     } catch (error) {
@@ -338,7 +367,26 @@ function Composer({ version, chosen, picked, drop }: ComposerProps): VNode {
     }
   };
   return (
-    <div class="wish">
+    <div
+      class="wish"
+      onDragOver={(event) => [...(event.dataTransfer?.types ?? [])].includes("Files") && event.preventDefault()}
+      onDrop={(event) => {
+        event.preventDefault();
+        add(event.dataTransfer?.files ?? []);
+      }}
+    >
+      {pictures.length > 0 && (
+        <div class="wish-pictures">
+          {pictures.map((one, at) => (
+            <span key={at} class="chip">
+              <img src={one.url} alt="" /> <b class="cut">{shown(one.name)}</b>
+              <button type="button" class="chip-x" aria-label={`Remove ${shown(one.name)}`} onClick={() => setPictures(pictures.filter((_, index) => index !== at))}>
+                <Icon name="x" small />
+              </button>
+            </span>
+          ))}
+        </div>
+      )}
       {picked !== null && (
         <span class="chip picked">
           <Icon name="pointer" small class="accent" />
@@ -353,9 +401,15 @@ function Composer({ version, chosen, picked, drop }: ComposerProps): VNode {
         id="wish"
         rows={2}
         aria-label={version === null ? "Describe a page" : "Ask for a change"}
-        placeholder={version === null ? "Describe a page…" : "Ask for a change…"}
+        placeholder={version === null ? "Describe a page, or paste a picture…" : "Ask for a change…"}
         value={text}
         onInput={(event) => setText(event.currentTarget.value)}
+        onPaste={(event) => {
+          const pasted = [...(event.clipboardData?.files ?? [])];
+          if (pasted.length === 0) return;
+          event.preventDefault();
+          add(pasted);
+        }}
         onKeyDown={(event) => {
           if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
           event.preventDefault();
@@ -365,6 +419,10 @@ function Composer({ version, chosen, picked, drop }: ComposerProps): VNode {
       {problem !== "" && <p class="small fail reason" role="alert">{shown(problem)}</p>}
       {isBusy && <p class="small t3 reason">Variant {from?.letter} is still being written.</p>}
       <div class="row wish-tools">
+        <button type="button" class="ic sm" aria-label="Add a picture" title="Add a picture" onClick={() => chooser.current?.click()}>
+          <Icon name="plus" />
+        </button>
+        <input ref={chooser} type="file" accept="image/png,image/jpeg,image/webp,image/gif" multiple hidden tabIndex={-1} aria-label="Pictures" onChange={(event) => { add(event.currentTarget.files ?? []); event.currentTarget.value = ""; }} />
         <label class="pick choice">
         <Icon name="cpu" small />
         <select aria-label="Model" value={model} onChange={(event) => setModel(event.currentTarget.value)}>

@@ -149,12 +149,22 @@ export interface Wish {
   models: string[];
   parent: string;
   picked: Picked | null;
+  pictures: Picture[];
+}
+
+/** A picture that goes along with a wish: `url` has all of it. */
+export interface Picture {
+  name: string;
+  url: string;
 }
 
 /** The new version's group. */
-export async function build({ text, variants, models, parent, picked }: Wish): Promise<string> {
+export async function build({ text, variants, models, parent, picked, pictures }: Wish): Promise<string> {
   const about = picked === null ? "" : `\n\n[element] The change is about the element \`${picked.selector}\` of the page:\n${picked.markup}`;
-  const made = await api.startRuns({ input: text + about, variants, ...(models.length > 0 ? { model: models } : {}), ...(parent === "" ? { files: {} } : { parent }) });
+  const words = text + about;
+  const parts = pictures.map(({ url }) => ({ type: "image_url", image_url: { url } }));
+  const input = parts.length === 0 ? words : [{ role: "user", content: [...parts, { type: "text", text: words }] }];
+  const made = await api.startRuns({ input, variants, ...(models.length > 0 ? { model: models } : {}), ...(parent === "" ? { files: {} } : { parent }) });
   const known = recall<Recent[]>("builds", []).filter((one) => one.group !== made.id);
   remember("builds", [{ group: made.id, title: text.slice(0, 80), at: Date.now() / 1000 }, ...known].slice(0, 12));
   return made.id;

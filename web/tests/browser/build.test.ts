@@ -59,6 +59,21 @@ test("two previews grow while their code arrives, scripts asleep until it is who
   expect(file.suggestedFilename()).toBe("page.zip");
 });
 
+test("a picture goes along with the words, and stands beside its version; what is no picture is refused", async () => {
+  const page = await open("/ui/build");
+  const picture = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+  await page.setInputFiles("input[type=file]", { name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("x") });
+  await page.waitForSelector("role=alert >> text=notes.txt is no picture");
+  await page.setInputFiles("input[type=file]", { name: "sketch.png", mimeType: "image/png", buffer: picture });
+  await page.waitForSelector(".chip:has-text('sketch.png')");
+  await wish(page, "A page with the departures, like this");
+  await page.waitForSelector(".ver-pictures img");
+  await built(page);
+  const [run] = (await (await fetch(`${server.url}/v1/runs?group=${new URL(page.url()).pathname.split("/").at(-1)}`)).json() as { data: { id: string }[] }).data;
+  const begun = await (await fetch(`${server.url}/v1/runs/${run?.id}/events`)).text();
+  expect(begun).toContain(picture.toString("base64"));
+});
+
 test("keys alone choose an element; Escape leaves", async () => {
   const page = await open("/ui/build");
   await wish(page, "departures please");
