@@ -11,18 +11,19 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 from starlette.types import ASGIApp
 
-from ronda.core.events import Event
 from ronda.core.run import Run
 from ronda.drive.offload import LIGHT_TURNS
 from ronda.errors import BadRequest, RondaError
 from ronda.host.run import LiveRun
 from ronda.host.sessions import Visit
-from ronda.server.answering.follow import EventStream
+from ronda.server.answering.follow import EventStream, PausingWriter
+from ronda.server.answering.follow import Writer as Writer
+from ronda.server.answering.followed import FollowedAnswer
 from ronda.server.answering.frames import number_frames
 from ronda.server.answering.opening import Job, Opening
 from ronda.server.answering.relay import Relay, RelayWriter
@@ -40,27 +41,6 @@ from ronda.wire.door_request import SessionWish
 from ronda.wire.failures import BROKE_DOWN, Failure, failure_of_run, is_superseded, why_unended
 
 T = TypeVar("T")
-
-
-class Writer(Protocol):
-    """Events → a dialect's bytes. Both ways are folds of the same events, so a stream adds up to the plain answer. A stream is
-    SSE, unless the writer has a `content_type` (a header) and a `keep_alive` (bytes) of its own."""
-
-    def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
-        """The bytes of a stream for one batch of events of one of the runs; or for why there will be no more."""
-
-    def fold(self, sibling: int, batch: Sequence[Event]) -> None:
-        """Take events for the plain answer."""
-
-    def body(self) -> bytes: ...
-
-
-@runtime_checkable
-class PausingWriter(Protocol):
-    """A writer that can say that a run waits for people, and go on from there in another answer."""
-
-    def skip(self, sibling: int, facts: Sequence[Event]) -> None:
-        """These were told in the answer before: all but RunStarted."""
 
 
 # The runs, one per choice. What else a writer must know is kept with them; how a run ended it reads when it has.
@@ -196,10 +176,9 @@ class Exchange:
             return Json(door.later(self._writer, runs, position), 202, headers)
         if self._job.next is not None:
             return self._stream(headers)
-        followed = [await self._runs.follow([run.start], None) for run in runs]
-        writer = number_frames(self._make_writer([run for run, _ in followed]), [run for run, _ in followed])
-        why = partial(_why_stopped, [run for run, _ in followed])
-        return EventStream([follower for _, follower in followed], writer, headers, is_open=True, why_unended=why)
+        followed = await FollowedAnswer.of(self._runs, [[run.start] for run in runs])
+        writer = self._make_writer(followed.runs)
+        return followed.stream(writer, headers, frames=number_frames(writer, followed.runs))
 
     async def _open(self) -> None:
         job = self._job
@@ -380,10 +359,6 @@ class Exchange:
 def is_paused(run: Run, writer: Writer) -> bool:
     """Whether an answer ends here because its run waits for people, in a dialect that can say so."""
     return run.ended is None and isinstance(writer, PausingWriter) and run.is_waiting
-
-
-def _why_stopped(runs: Sequence[Run], sibling: int) -> Failure | None:
-    return why_unended(runs[sibling], None)
 
 
 def _as_ours(error: BaseException) -> RondaError:

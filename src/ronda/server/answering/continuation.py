@@ -20,10 +20,10 @@ from ronda.core.events import Answered, Event, RunFinished, RunStarted
 from ronda.core.run import Run, rebuild
 from ronda.drive import check_answer
 from ronda.errors import BadRequest, NotFound
-from ronda.host.log import ALL_PREVIEWS, Follower, Position, until_over
+from ronda.host.log import until_over
 from ronda.host.run import LiveRun
 from ronda.server.answering.answer import Answering, Writer, is_paused
-from ronda.server.answering.follow import EventStream
+from ronda.server.answering.followed import FollowedAnswer
 from ronda.server.answering.stored_answers import AnswerDoor
 from ronda.server.http.failure import ErrorWriter, run_error_answer
 from ronda.server.http.incoming import Header, Incoming, Json
@@ -32,7 +32,7 @@ from ronda.server.services.answers import Answers, Conflict
 from ronda.server.services.runs import Runs
 from ronda.server.services.siblings import siblings_of
 from ronda.wire.approvals import Decision
-from ronda.wire.failures import Failure, failure_of_run, why_unended
+from ronda.wire.failures import failure_of_run
 
 _LOOKS_EVERY: Final = 0.5  # seconds, for what others decide …
 _LONGEST_LOOK: Final = 20.0  # … and for so long, before a plain answer says that it still waits
@@ -211,23 +211,10 @@ async def _until_settled(runs: Runs, incoming: Incoming, choices: Sequence[Choic
 async def _stream(
     all_runs: Runs, choices: Sequence[Choice], make_writer: MakeWriterAgain, headers: Sequence[Header]
 ) -> ASGIApp:
-    followed: list[tuple[Run, Follower]] = []
-    for choice in choices:
-        behind: Position = (choice.since - 1, ALL_PREVIEWS)
-        live = choice.live or all_runs.live.get(choice.start.run)
-        if live is not None:
-            followed.append((live.run, live.follow(behind)))
-        else:
-            followed.append(await all_runs.follow(choice.events, behind))
-    runs = [run for run, _ in followed]
-    writer = make_writer(runs, [choice.since for choice in choices])
-    _skip(writer, choices)
-
-    def why(sibling: int) -> Failure | None:
-        live = choices[sibling].live
-        return why_unended(runs[sibling], None if live is None else live.error)
-
-    return EventStream([follower for _, follower in followed], writer, headers, is_open=True, why_unended=why)
+    since = [choice.since for choice in choices]
+    lives = [choice.live or all_runs.live.get(choice.start.run) for choice in choices]
+    followed = await FollowedAnswer.of(all_runs, [choice.events for choice in choices], since, lives)
+    return followed.stream(make_writer(followed.runs, since), headers)
 
 
 def _plain(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -47,6 +47,27 @@ class StreamWriter(Protocol):
     """Its bytes are events of SSE, unless it has a `content_type` (a header) and a `keep_alive` of its own."""
 
     def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes: ...
+
+
+class Writer(Protocol):
+    """Events → a dialect's bytes. Both ways are folds of the same events, so a stream adds up to the plain answer. A stream is
+    SSE, unless the writer has a `content_type` (a header) and a `keep_alive` (bytes) of its own."""
+
+    def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
+        """The bytes of a stream for one batch of events of one of the runs; or for why there will be no more."""
+
+    def fold(self, sibling: int, batch: Sequence[Event]) -> None:
+        """Take events for the plain answer."""
+
+    def body(self) -> bytes: ...
+
+
+@runtime_checkable
+class PausingWriter(Protocol):
+    """A writer that can say that a run waits for people, and go on from there in another answer."""
+
+    def skip(self, sibling: int, facts: Sequence[Event]) -> None:
+        """These were told in the answer before: all but RunStarted."""
 
 
 def _nobody_left() -> None:

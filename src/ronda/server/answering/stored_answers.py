@@ -16,16 +16,16 @@ from starlette.types import ASGIApp
 from ronda.core.events import Event, RunStarted
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
-from ronda.server.answering.follow import EventStream
+from ronda.server.answering.followed import FollowedAnswer
 from ronda.server.answering.frames import LARGER_PIECES, STARTING_AFTER, NumberedFrames, frames_seen
-from ronda.server.answering.handoff_runs import HandoffFollower, read_handoff_runs
+from ronda.server.answering.handoff_runs import read_handoff_runs
 from ronda.server.answering.relay import RelayWriter
 from ronda.server.http.incoming import Header, Incoming, Json
 from ronda.server.http.query import Query
 from ronda.server.http.routing import Dialect, Route
 from ronda.server.services.siblings import siblings_of
 from ronda.wire.background import progress, status_of_all
-from ronda.wire.failures import Failure, error_in_stream, failure_of_run, why_unended
+from ronda.wire.failures import Failure, error_in_stream, failure_of_run
 from ronda.wire.json import encode
 
 if TYPE_CHECKING:
@@ -131,27 +131,13 @@ async def follow_answer(
 ) -> ASGIApp:
     """The stream of an answer, behind what its client has seen of it."""
     seen = frames_seen(incoming, len(found)) or [0] * len(found)
-    followed = [await all_runs.follow(events, None) for events in found]
-    runs, followers = [run for run, _ in followed], [follower for _, follower in followed]
-    is_whole = all(follower.is_whole for follower in followers)
-    if not is_whole:
+    followed = await FollowedAnswer.of(all_runs, found)
+    if not followed.is_whole:
         seen = [0] * len(found)
-    writer = make_writer(runs)
-    reads: list[HandoffFollower | None] = [None] * len(runs)
-    if isinstance(writer, RelayWriter):
-        legs = zip(runs, followers, strict=True)
-        reads = [HandoffFollower(all_runs, *one, writer, sibling) for sibling, one in enumerate(legs)]
-
-    def why(sibling: int) -> Failure | None:
-        legs = reads[sibling]
-        run = runs[sibling] if legs is None else legs.run
-        live = all_runs.live.get(run.id)
-        return why_unended(run, None if live is None else live.error)
-
-    numbered = NumberedFrames(writer, seen, with_ids=runs[0].start.outlives, is_whole=is_whole)
-    headers = () if is_whole else (LARGER_PIECES,)
-    both = [follower if legs is None else legs for legs, follower in zip(reads, followers, strict=True)]
-    return EventStream(both, numbered, headers, is_open=True, why_unended=why)
+    writer = make_writer(followed.runs)
+    outlives = followed.runs[0].start.outlives
+    frames = NumberedFrames(writer, seen, with_ids=outlives, is_whole=followed.is_whole)
+    return followed.stream(writer, () if followed.is_whole else (LARGER_PIECES,), frames=frames, with_handoffs=True)
 
 
 async def show_answer(

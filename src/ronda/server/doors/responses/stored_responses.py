@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from starlette.types import ASGIApp
 
 from ronda.core.events import Event
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
-from ronda.host.log import ALL_PREVIEWS
-from ronda.host.run import LiveRun
-from ronda.server.answering.follow import EventStream
+from ronda.server.answering.followed import FollowedAnswer
 from ronda.server.answering.frames import LARGER_PIECES, STARTING_AFTER, frames_seen
 from ronda.server.doors.responses.create import Seals
 from ronda.server.http.incoming import Incoming, Json
@@ -19,7 +15,6 @@ from ronda.server.http.query import Query
 from ronda.server.services.background import Background
 from ronda.server.services.runs import Runs
 from ronda.wire.background import progress
-from ronda.wire.failures import Failure, why_unended
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.input_items import input_items
 from ronda.wire.openai_responses.resource import StoredOptions, run_id, since_of
@@ -65,23 +60,20 @@ class StoredResponses:
         self, incoming: Incoming, id: str, after: int | None, *, obfuscated: bool | None = None, sse: bool = True
     ) -> ASGIApp:
         """The stream of a response, behind the event of that number."""
-        events, run = await self.find_response(id, incoming.owner)
-        live = self._runs.live.get(run.id)
+        events, _ = await self.find_response(id, incoming.owner)
         since = since_of(id)
-        run, follower = await self._runs.follow(events, (since - 1, ALL_PREVIEWS) if since else None)
+        followed = await FollowedAnswer.of(self._runs, [events], [since])
         writer = ResponseAnswer(
-            [run],
+            followed.runs,
             sealer=await self._seals.sealer(incoming.owner),
             sse=sse,
             after=after,
             obfuscated=obfuscated,
             progress_type=progress_type(incoming.header(SDK_LANGUAGE)),
-            is_whole=follower.is_whole,
+            is_whole=followed.is_whole,
             since=since,
         )
-        writer.skip(0, events[1:since])
-        headers = () if follower.is_whole else (LARGER_PIECES,)
-        return EventStream([follower], writer, headers, is_open=True, why_unended=partial(_why_unended, run, live))
+        return followed.stream(writer, () if followed.is_whole else (LARGER_PIECES,))
 
     async def _plain(self, id: str, events: list[Event], run: Run) -> ASGIApp:
         since = since_of(id)
@@ -121,7 +113,3 @@ class StoredResponses:
         if run is None or StoredOptions.key not in run.start.about or since_of(id) > len(events):
             raise NotFound(f"Response with id '{id[:100]}' not found.", param="response_id")
         return events, run
-
-
-def _why_unended(run: Run, live: LiveRun | None, sibling: int) -> Failure | None:
-    return why_unended(run, None) if live is None else why_unended(live.run, live.error)
