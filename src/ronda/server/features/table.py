@@ -98,6 +98,12 @@ FEATURES: Final[tuple[FeatureRow, ...]] = (
         when=("otel", "otel_content"),
     ),
     FeatureRow(
+        "notices",
+        "ronda.server.features.notices.feature:Notices",
+        settings="ronda.server.features.notices.settings:NoticesSettings",
+        when=("notices",),
+    ),
+    FeatureRow(
         "metrics",
         "ronda.server.features.metrics.feature:Metrics",
         settings="ronda.server.features.metrics.settings:MetricsSettings",

@@ -131,6 +131,30 @@ class Fetcher:
             ) from error
         raise FetchFailed(f"{display_url(url)} redirects more than {MAX_REDIRECTS} times", "url_not_accessible")
 
+    async def post(self, address: str, body: bytes, headers: Mapping[str, str]) -> int:
+        """Send something to an address: the status of the answer, of which nothing is read. No redirect is followed. Raises
+        FetchFailed."""
+        url = parse_url(address)
+        way = through(self._routes, str(url))
+        try:
+            async with asyncio.timeout(self.seconds):
+                addresses = await self._where(url, way)
+                async with (
+                    _session(addresses, is_https=url.scheme == "https") as client,
+                    client.post(
+                        url, data=body, headers={"User-Agent": AGENT, **headers}, allow_redirects=False, **way
+                    ) as answer,
+                ):
+                    return answer.status
+        except TimeoutError as error:
+            raise FetchFailed(
+                f"{display_url(url)} did not answer within {self.seconds:g} seconds", "url_not_accessible"
+            ) from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise FetchFailed(
+                f"{display_url(url)} cannot be reached: {why_not_reached(error)}", "url_not_accessible"
+            ) from error
+
     async def check(self, url: yarl.URL) -> list[str]:
         """The addresses behind a name, all of which may be called. Raises FetchFailed.
 

@@ -1,0 +1,1 @@
+"""Webhooks: an owner hears that a run has ended, has failed, or waits for a decision."""

@@ -1,0 +1,263 @@
+"""Notices: facts of runs → rows in the catalog → signed requests to addresses that the runs' owner has named.
+
+    run.finished  run.failed  run.waiting      of every run, but for those that are calls of another
+    response.completed  .failed  .incomplete  .cancelled    of background responses, in OpenAI's words
+    budget.warning  budget.exhausted           from who counts what an owner spends (`services.notice_sink`)
+
+A notice says what happened to which run, and nothing of what was said in it. It is signed as Standard Webhooks are
+(standardwebhooks.com), and sent until the address takes it: at least once, by one process of those that share the catalog.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from starlette.types import ASGIApp
+
+from ronda.core.events import Asked, Event, RunFinished, RunStarted
+from ronda.core.run import Run
+from ronda.errors import BadRequest, NotFound
+from ronda.host.extension import Tap
+from ronda.server.config import ServerConfig
+from ronda.server.doors.chat import chat_error
+from ronda.server.features.contract import Chore, Feature, Services
+from ronda.server.features.notices.rows import TABLES, Due, NoticeAddress, NoticeRows
+from ronda.server.http.incoming import Header, Incoming, Json
+from ronda.server.http.routing import Dialect, Route
+from ronda.server.services.notice_sink import NoticeSink
+from ronda.wire.json import encode
+from ronda.wire.openai_responses.resource import StoredOptions
+
+if TYPE_CHECKING:
+    from ronda.tools.fetch.fetcher import Fetcher
+
+KINDS: Final = (
+    "run.finished", "run.failed", "run.waiting", "response.completed", "response.failed", "response.incomplete",
+    "response.cancelled", "budget.warning", "budget.exhausted",
+)  # fmt: skip
+# Seconds before the next try; after the last of them a notice is given up. As standardwebhooks.com recommends: over three days.
+WAITS: Final = (5.0, 300.0, 1800.0, 7200.0, 18000.0, 36000.0, 50400.0, 72000.0, 86400.0)
+MAX_ADDRESSES: Final = 20  # of one owner
+_MAX_URL: Final = 2000  # characters: what servers commonly take
+_MAX_BODY: Final = 65_536
+_AT_ONCE: Final = 20  # notices of one look; the next look takes those that are left
+_SECONDS: Final = 15.0  # that an address may take: as standardwebhooks.com recommends
+_LOOK_SECONDS: Final = 1.0
+_KEPT_SECONDS: Final = 7 * 86400.0  # of what was given up
+_SECRET: Final = "notices"  # the catalog's secret that all others are made from
+_OWN: Final = Dialect("Ronda", chat_error)
+_NOT_KEPT: Final[Header] = (b"cache-control", b"no-store")
+_RESPONSES: Final = {"limit": "incomplete", "failed": "failed", "interrupted": "failed", "cancelled": "cancelled"}
+
+
+class _NewAddress(Struct, frozen=True, forbid_unknown_fields=True):
+    url: str
+    events: tuple[str, ...] = ()  # none: all
+
+
+class Notices(Feature):
+    name = "notices"
+    tables = TABLES
+
+    def __init__(self, settings: ServerConfig, services: Services) -> None:
+        self._catalog, self._clock, self._supervisor = services.catalog, services.clock, services.supervisor
+        self._rows = NoticeRows(services.catalog)
+        self._settings = settings
+        self._fetcher: Fetcher | None = None
+        self._keeping: set[asyncio.Task[None]] = set()
+
+    def provides(self) -> Mapping[type, object]:
+        return {NoticeSink: self}
+
+    def chores(self) -> Sequence[Chore]:
+        return [
+            Chore("the sending of notices", _LOOK_SECONDS, self.deliver, per="all"),
+            Chore("the forgetting of notices", 3600.0, self.forget, per="all"),
+        ]
+
+    # ---- what is worth a notice --------------------------------------------------------------------------------------
+
+    def tap(self, run: Run) -> Tap | None:
+        start = run.start
+        if start.call:  # it is a call of another run, which is told of
+            return None
+
+        def take(facts: Sequence[Event]) -> None:
+            for fact in facts:
+                if isinstance(fact, RunFinished):
+                    self._finished(start, fact)
+                elif isinstance(fact, Asked):
+                    data = {**_about(start), "question": fact.id, "tool": fact.tool}
+                    self._send(start.owner, "run.waiting", data, f"{start.run} {fact.id}")
+
+        return take
+
+    def _finished(self, start: RunStarted, end: RunFinished) -> None:
+        kind = "run.failed" if end.reason in ("failed", "interrupted") else "run.finished"
+        data = {**_about(start), "reason": end.reason, "code": end.code}
+        self._send(start.owner, kind, data, f"{start.run} {kind}")
+        if start.outlives and StoredOptions.key in start.about:
+            name = f"response.{_RESPONSES.get(end.reason, 'completed')}"
+            self._send(start.owner, name, {"id": start.run.replace("run_", "resp_", 1)}, f"{start.run} {name}")
+
+    def notify(self, owner: str, kind: str, data: Mapping[str, Any]) -> None:
+        self._send(owner, kind, data, secrets.token_hex(12))
+
+    def _send(self, owner: str, kind: str, data: Mapping[str, Any], known_by: str) -> None:
+        task = self._supervisor.do("the keeping of a notice", self._keep(owner, kind, data, known_by))
+        self._keeping.add(task)
+        task.add_done_callback(self._keeping.discard)
+
+    async def runs_ended(self) -> None:
+        """What the last runs had to tell is kept before the server ends."""
+        if self._keeping:
+            await asyncio.wait(set(self._keeping))
+
+    async def _keep(self, owner: str, kind: str, data: Mapping[str, Any], known_by: str) -> None:
+        """A row for each address that wants it. A fact that is told twice is one notice: its id is made from it."""
+        wanting = [one for one in await self._rows.addresses(owner) if not one.kinds or kind in one.kinds]
+        if not wanting:
+            return
+        now = self._clock()
+        rows = []
+        for address in wanting:
+            notice_id = "evt_" + hashlib.blake2b(f"{address.id} {known_by}".encode(), digest_size=16).hexdigest()
+            rows.append((notice_id, address.id, kind, _body(notice_id, kind, data, now), now))
+        await self._rows.add(rows)
+
+    # ---- on their way ------------------------------------------------------------------------------------------------
+
+    async def deliver(self) -> None:
+        for due in await self._rows.due(self._clock(), _AT_ONCE):
+            problem = await self._post(due)
+            if problem is None:
+                await self._rows.delivered(due.id)
+            else:
+                wait = WAITS[due.tries] if due.tries < len(WAITS) else None
+                await self._rows.failed(due.id, problem, None if wait is None else self._clock() + wait)
+
+    async def forget(self) -> None:
+        await self._rows.forget_before(self._clock() - _KEPT_SECONDS)
+
+    async def _post(self, due: Due) -> str | None:
+        """Why it was not taken; None if it was."""
+        from ronda.tools.fetch.fetcher import FetchFailed
+
+        at = int(self._clock())
+        signed = hmac.new(await self._key(due.address), f"{due.id}.{at}.".encode() + due.body, hashlib.sha256).digest()
+        headers = {
+            "Content-Type": "application/json",
+            "webhook-id": due.id,
+            "webhook-timestamp": str(at),
+            "webhook-signature": f"v1,{base64.b64encode(signed).decode()}",
+        }
+        try:
+            status = await self._open_fetcher().post(due.url, due.body, headers)
+        except FetchFailed as error:
+            return str(error)[:500]
+        return None if 200 <= status < 300 else f"HTTP {status}"
+
+    def _open_fetcher(self) -> Fetcher:
+        if self._fetcher is None:
+            from ronda.tools.fetch.addresses import AllowList
+            from ronda.tools.fetch.fetcher import Fetcher
+
+            config = self._settings
+            self._fetcher = Fetcher(AllowList.parse(config.fetch_allow), seconds=_SECONDS, routes=config.fetch_routes)
+        return self._fetcher
+
+    async def _key(self, address_id: str) -> bytes:
+        return hmac.new(await self._catalog.secret(_SECRET), address_id.encode(), hashlib.sha256).digest()
+
+    # ---- /v1/notices -------------------------------------------------------------------------------------------------
+
+    def routes(self) -> Sequence[Route]:
+        loads = ("ronda.tools.fetch.fetcher",)
+        return [
+            Route("GET", "/v1/notices", _OWN, self.list_addresses, "read"),
+            Route("POST", "/v1/notices", _OWN, self.create, "write", loads=loads),
+            Route("DELETE", "/v1/notices/{address_id}", _OWN, self.delete, "write"),
+        ]
+
+    async def list_addresses(self, request: Incoming) -> ASGIApp:
+        rows = await self._rows.addresses(request.owner)
+        waiting: dict[str, list[dict[str, Any]]] = {row.id: [] for row in rows}
+        for notice_id, address, kind, created, tries, problem, due in await self._rows.undelivered(request.owner, 100):
+            told = {"id": notice_id, "event": kind, "created_at": created, "tries": tries, "problem": problem}
+            waiting[address].append({**told, "next_try_at": due})
+        data = [{**_shown(row), "undelivered": waiting[row.id]} for row in rows]
+        return Json(encode({"object": "list", "data": data, "has_more": False}))
+
+    async def create(self, request: Incoming) -> ASGIApp:
+        """The answer is the one place where the secret is."""
+        from ronda.tools.fetch.fetcher import FetchFailed, parse_url
+
+        wish = await request.read(_MAX_BODY, _read_address)
+        try:
+            url = parse_url(wish.url)
+            await self._open_fetcher().check(url)
+        except FetchFailed as error:
+            raise BadRequest(f"'url' cannot be used: {error}", param="url", code=error.code) from error
+        row = NoticeAddress(f"notice_{secrets.token_hex(8)}", request.owner, wish.url, wish.events, self._clock())
+        if not await self._rows.add_address(row, MAX_ADDRESSES):
+            raise BadRequest(
+                f"there are {MAX_ADDRESSES} addresses already, which is the most; delete one with DELETE /v1/notices/ID",
+                code="too_many_notices",
+            )
+        secret = "whsec_" + base64.b64encode(await self._key(row.id)).decode()
+        return Json(encode({**_shown(row), "secret": secret}), 201, [_NOT_KEPT])
+
+    async def delete(self, request: Incoming) -> ASGIApp:
+        address_id = request.places["address_id"]
+        if not await self._rows.delete_address(request.owner, address_id):
+            raise NotFound(
+                f"there is no address '{address_id[:100]}'; GET /v1/notices lists those there are", param="address_id"
+            )
+        return Json(encode({"object": "notice.deleted", "id": address_id, "deleted": True}))
+
+
+def _read_address(body: bytes) -> _NewAddress:
+    import msgspec
+
+    from ronda.wire.json import UNREADABLE
+
+    try:
+        wish = msgspec.json.decode(body, type=_NewAddress)
+    except UNREADABLE as error:
+        raise BadRequest(f'the body does not fit: {error}; it is {{"url": …, "events": […]}}') from error
+    if len(wish.url) > _MAX_URL or "@" in wish.url.partition("://")[2].partition("/")[0]:
+        raise BadRequest(
+            f"'url' has at most {_MAX_URL} characters, and no name and password in it: notices are signed", param="url"
+        )
+    for kind in wish.events:
+        if kind not in KINDS:
+            raise BadRequest(f"there is no event '{kind[:100]}'; there are {', '.join(KINDS)}", param="events")
+    return wish
+
+
+def _about(start: RunStarted) -> dict[str, Any]:
+    return {"run": start.run, "session": start.session or None, "agent": start.agent or None}
+
+
+def _body(notice_id: str, kind: str, data: Mapping[str, Any], now: float) -> bytes:
+    at = datetime.fromtimestamp(now, UTC).isoformat()
+    common = {"id": notice_id, "object": "event", "created_at": int(now), "type": kind}  # as OpenAI's events are
+    return encode({**common, "timestamp": at, "data": dict(data)})
+
+
+def _shown(row: NoticeAddress) -> dict[str, Any]:
+    return {
+        "object": "notice",
+        "id": row.id,
+        "url": row.url,
+        "events": list(row.kinds or KINDS),
+        "created_at": row.created,
+    }

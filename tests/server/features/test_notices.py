@@ -1,0 +1,220 @@
+"""Notices: who is told of what, signed how, and how often it is tried."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import openai
+import pytest
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+from tests.interaction.doors import Door, Json, Served, soon, user
+from tests.interaction.upstreams import Upstream, answers
+
+from ronda import tool
+from ronda.server.features.notices.feature import WAITS, Notices
+from ronda.server.services.notice_sink import NoticeSink
+from ronda.store.memory import MemoryCatalog
+from ronda.testing import ScriptedModel, calls, says
+
+TAKEN = answers(b"{}")
+BUSY = answers(b"{}", 503)
+LOCAL: Any = {"notices": True, "fetch_allow": ("127.0.0.1",)}
+
+
+class Sender:
+    """A server whose notices are sent when a test says so."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        self.server = served.server
+        [self.feature] = [one for one in served.server.features.all if isinstance(one, Notices)]
+
+    async def call(self, method: str, path: str = "", body: Json | None = None) -> tuple[int, Json]:
+        url = f"{self.served.url}/notices{path}"
+        async with soon(), self.served.http.request(method, url, json=body) as answer:
+            return answer.status, json.loads(await answer.read())
+
+    async def subscribe(self, upstream: Upstream, *events: str) -> Json:
+        status, made = await self.call("POST", body={"url": f"{upstream.url}/hook", "events": list(events)})
+        assert status == 201, made
+        return made
+
+    async def ask(self, **more: Any) -> str:
+        answer = await self.served.post({"messages": [user("a canary word")], **more})
+        return answer.headers["x-ronda-run"]
+
+    async def deliver(self) -> None:
+        async with soon():
+            await self.feature.runs_ended()
+            await self.feature.deliver()
+
+
+@asynccontextmanager
+async def sending(door: Door, model: Any, *tools: Any, **settings: Any) -> AsyncIterator[Sender]:
+    async with door.serving(model, *tools, **{**LOCAL, **settings}) as served:
+        yield Sender(served)
+
+
+def told(upstream: Upstream) -> list[tuple[str, Json]]:
+    return [(one["type"], one["data"]) for one in upstream.requests]
+
+
+async def test_an_owner_is_told_of_the_end_of_a_run_and_of_nothing_that_was_said(door: Door) -> None:
+    async with Upstream(TAKEN) as hook, sending(door, ScriptedModel(says("a canary answer"))) as sender:
+        made = await sender.subscribe(hook)
+        run = await sender.ask()
+        await sender.deliver()
+        await sender.deliver()  # what was taken is not sent again
+        listed = await sender.call("GET")
+
+    [(kind, data)] = told(hook)
+    assert (kind, data["run"], data["reason"]) == ("run.finished", run, "stop")
+    assert b"canary" not in hook.bodies[0]
+    assert Webhook(made["secret"]).verify(hook.bodies[0], hook.heads[0])["type"] == "run.finished"
+    with pytest.raises(WebhookVerificationError):
+        Webhook(made["secret"]).verify(hook.bodies[0] + b" ", hook.heads[0])
+    assert listed[1]["data"][0]["undelivered"] == []
+    assert "secret" not in listed[1]["data"][0]
+
+
+async def test_a_background_response_is_told_of_in_openais_words(door: Door) -> None:
+    async with Upstream(TAKEN, TAKEN) as hook, sending(door, ScriptedModel(says("Hi."))) as sender:
+        made = await sender.subscribe(hook, "response.completed")
+        http, url = sender.served.http, f"{sender.served.url}/responses"
+        async with soon(), http.post(url, json={"model": "default", "input": "Hi", "background": True}) as answer:
+            response = await answer.json()
+        async with soon(), http.get(f"{url}/{response['id']}?stream=true") as answer:
+            await answer.read()  # until it has ended
+        await sender.served.all_over()
+        await sender.deliver()
+
+    event: Any = openai.OpenAI(api_key="x").webhooks.unwrap(hook.bodies[0], hook.heads[0], secret=made["secret"])
+    assert (event.type, event.data.id) == ("response.completed", response["id"])
+    assert len(hook.bodies) == 1
+
+
+async def test_a_run_that_waits_for_a_decision_is_told_of(door: Door) -> None:
+    @tool(approval="ask")
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    model = ScriptedModel(calls("pay"), says("Paid."))
+    async with Upstream(TAKEN) as hook, sending(door, model, pay) as sender:
+        await sender.subscribe(hook, "run.waiting")
+        run = await sender.ask()
+        await sender.deliver()
+
+    [(kind, data)] = told(hook)
+    assert (kind, data["run"], data["tool"]) == ("run.waiting", run, "pay")
+    assert data["question"].startswith("appr_")
+
+
+async def test_what_an_address_does_not_take_is_sent_again_later(door: Door) -> None:
+    async with Upstream(BUSY, TAKEN) as hook, sending(door, ScriptedModel(says("Hi."))) as sender:
+        await sender.subscribe(hook)
+        await sender.ask()
+        await sender.deliver()
+        await sender.deliver()  # too soon
+        [waiting] = (await sender.call("GET"))[1]["data"][0]["undelivered"]
+        await sender.server.catalog.write(lambda db: db.execute("UPDATE notice SET due = 0"))
+        await sender.deliver()
+        after = (await sender.call("GET"))[1]["data"][0]["undelivered"]
+
+    assert (waiting["tries"], waiting["problem"], after) == (1, "HTTP 503", [])
+    assert waiting["next_try_at"] - waiting["created_at"] >= WAITS[0]
+    assert hook.bodies[0] == hook.bodies[1]
+    assert hook.heads[0]["webhook-id"] == hook.heads[1]["webhook-id"]
+
+
+async def test_what_is_never_taken_is_given_up(door: Door) -> None:
+    async with Upstream(BUSY) as hook, sending(door, ScriptedModel(says("Hi."))) as sender:
+        await sender.subscribe(hook)
+        await sender.ask()
+        await sender.feature.runs_ended()
+        await sender.server.catalog.write(lambda db: db.execute("UPDATE notice SET tries = ?", (len(WAITS),)))
+        await sender.deliver()
+        [given_up] = (await sender.call("GET"))[1]["data"][0]["undelivered"]
+
+    assert (given_up["next_try_at"], given_up["tries"]) == (None, len(WAITS) + 1)
+
+
+async def test_a_budget_tells_its_owner(door: Door) -> None:
+    async with Upstream(TAKEN) as hook, sending(door, ScriptedModel()) as sender:
+        await sender.subscribe(hook, "budget.warning")
+        sink = sender.server.features.provided(NoticeSink)
+        sink.notify("", "budget.warning", {"spent": 8, "limit": 10})
+        sink.notify("ann", "budget.warning", {"spent": 8, "limit": 10})
+        sink.notify("", "budget.exhausted", {"spent": 10, "limit": 10})
+        await sender.deliver()
+
+    assert told(hook) == [("budget.warning", {"spent": 8, "limit": 10})]
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"url": "http://127.0.0.1:9/x"}, "url"),
+        ({"url": "http://169.254.169.254/latest"}, "url"),
+        ({"url": "http://localhost/x"}, "url"),
+        ({"url": "ftp://example.com/x"}, "url"),
+        ({"url": "http://name:word@example.com/x"}, "url"),
+        ({"url": "https://example.com/" + "x" * 3000}, "url"),
+        ({"url": "nothing"}, "url"),
+        ({"url": "https://93.184.215.14/x", "events": ["run.eaten"]}, "events"),
+        ({"address": "https://93.184.215.14/x"}, None),
+    ],
+)
+async def test_an_address_that_may_not_be_called_is_refused(door: Door, body: Json, param: str | None) -> None:
+    async with sending(door, ScriptedModel(), fetch_allow=()) as sender:
+        status, refused = await sender.call("POST", body=body)
+
+    assert (status, refused["error"]["param"]) == (400, param)
+
+
+async def test_an_address_that_became_private_is_not_called(door: Door) -> None:
+    catalog = MemoryCatalog()
+    async with Upstream(TAKEN) as hook:
+        async with sending(door, ScriptedModel(), catalog=catalog) as sender:
+            await sender.subscribe(hook)
+        async with sending(door, ScriptedModel(says("Hi.")), catalog=catalog, fetch_allow=()) as sender:
+            await sender.ask()
+            await sender.deliver()
+
+    assert hook.bodies == []
+
+
+async def test_an_address_is_deleted_with_what_is_on_its_way(door: Door) -> None:
+    async with Upstream(TAKEN) as hook, sending(door, ScriptedModel(says("Hi."))) as sender:
+        made = await sender.subscribe(hook)
+        await sender.ask()
+        deleted = await sender.call("DELETE", f"/{made['id']}")
+        again = await sender.call("DELETE", f"/{made['id']}")
+        await sender.deliver()
+
+    assert (deleted[0], again[0], hook.bodies) == (200, 404, [])
+
+
+async def test_the_secret_is_in_no_row(door: Door) -> None:
+    async with Upstream(BUSY) as hook, sending(door, ScriptedModel(says("Hi."))) as sender:
+        made = await sender.subscribe(hook)
+        await sender.ask()
+        await sender.deliver()
+        questions = ("SELECT * FROM notice_address", "SELECT * FROM notice")
+        catalog = sender.server.catalog
+        rows = await catalog.read(lambda db: [row for one in questions for row in db.execute(one).fetchall()])
+
+    assert len(rows) == 2
+    assert made["secret"].removeprefix("whsec_") not in str([tuple(row) for row in rows])
+
+
+async def test_an_owner_has_a_bounded_number_of_addresses(door: Door) -> None:
+    async with Upstream() as hook, sending(door, ScriptedModel()) as sender:
+        for _ in range(20):
+            await sender.subscribe(hook)
+        status, refused = await sender.call("POST", body={"url": hook.url})
+
+    assert (status, refused["error"]["code"]) == (400, "too_many_notices")
