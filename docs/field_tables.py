@@ -57,6 +57,10 @@ RUNS: Final = {
         "span": "read: how far back from `until` (or now), such as 1h or 7d; 24h if left out",
         "pieces": f"read: of the histogram, up to {MOST_PIECES}; {PIECES} if left out",
     },
+    "GET /v1/events": {
+        "run": "read: runs whose events ride along, up to 8; with commas, or given again",
+        "after": "read: the id of the last event that was seen; the header Last-Event-ID goes before it",
+    },
     "POST /v1/runs": run_request.FIELDS,
     "POST /v1/runs/{id}/steer": {"text": "read: what the model hears with its next call"},
     "POST /v1/runs/{id}/answer": {
@@ -75,8 +79,13 @@ SESSIONS: Final = {
     "GET /v1/sessions": {
         "limit": f"read: up to {LONGEST_PAGE}; {PAGE} if left out",
         "before": "read: `next` of the page before",
+        "q": "read: a text in the title, the id, or the first words of a run",
     },
-    "GET /v1/sessions/{id}": {"branch": "read: the id of a branch; the session as it stands if left out"},
+    "GET /v1/sessions/{id}": {
+        "branch": "read: the id of a branch; the session as it stands if left out",
+        "limit": "read: up to 200; a page of turns from the end, with their runs and rounds, in the place of the document",
+        "before": "read: with `limit`; `next` of the page after it",
+    },
     "PUT /v1/sessions/{id}": {
         "messages": "read: plain, or with tagged values as mistral.rs writes them",
         "images": "read: base64; for parts of type `image`, in their order",

@@ -114,7 +114,9 @@ class Watch:
 
 async def ask(app: App, method: str, path: str, body: Any) -> None:
     data = b"" if body is None else json.dumps(body).encode()
-    messages = [{"type": "http.request", "body": data, "more_body": False}]
+    messages: list[Any] = [{"type": "http.request", "body": data, "more_body": False}]
+    if path == "/v1/events":  # which has no end: the client leaves
+        messages.insert(0, {"type": "http.disconnect"})
 
     async def receive() -> Any:
         if not messages:

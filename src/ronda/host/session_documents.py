@@ -44,6 +44,10 @@ class WorkspaceFiles(Protocol):
     async def write(self, owner: str, session: str, files: Sequence[SessionFile]) -> None: ...
 
 
+def title_of(row: SessionRow) -> str | None:
+    return _decode_labels(row.labels).title
+
+
 def summary_of(row: SessionRow) -> dict[str, Any]:
     labels = _decode_labels(row.labels)
     return {

@@ -35,9 +35,12 @@ from ronda.host.history import (
 )
 from ronda.host.leases import Hold, Key, Leases
 from ronda.host.supervisor import Sleep
-from ronda.store.sessions import NO_BOUNDS, ROOT, Bounds, SessionRow
+from ronda.journal.tally import first_words
+from ronda.store.sessions import NO_BOUNDS, NO_LABELS, ROOT, Bounds, SessionRow
 from ronda.store.sessions import Sessions as SessionStore
 from ronda.wire.door_request import SessionWish
+from ronda.wire.json import encode
+from ronda.wire.sessions import Labels
 
 if TYPE_CHECKING:
     from ronda.core.run import Run
@@ -47,6 +50,7 @@ PRUNE_SECONDS: Final = 600.0
 KNOWN_BYTES: Final = 2 << 20  # of turns, as JSON, that are kept decoded: they take several times that in memory
 LIGHT_BYTES: Final = 128 << 10  # that are decoded on the spot: a few hundred microseconds
 MOST_BRANCHES: Final = 16  # that a request is compared with
+TITLE: Final = 80  # characters of a title that nobody chose: a line of a list
 MADE_NAME: Final = "sess_"  # how names begin that nobody chose
 
 
@@ -279,7 +283,9 @@ class SessionHost:
         visit = self._visits.get(run.id)
         hold = visit.hold if visit is not None and visit.hold.under_way == {run.id} else None
         lease = None if hold is None else hold.lease
-        number, is_head = await self.store.add(*key, node, now, stood_at=stood_at, release=lease)
+        number, is_head = await self.store.add(
+            *key, node, now, stood_at=stood_at, release=lease, labels=_first_title(place, asked)
+        )
         if hold is not None:  # it ends with what its last run added
             hold.end()
         known = self._known.get(key)
@@ -310,3 +316,10 @@ class SessionHost:
         node = new_node(ROOT, 0, conversation_turns(run.start.turns), generated_turns(run), run.id)
         await self.store.add(owner, name, node, self._clock(), stood_at=ROOT)
         return await self.store.find(owner, name)
+
+
+def _first_title(place: Place, asked: Sequence[Turn]) -> Raw:
+    """Of a session that begins: the first words of what it was asked. Its owner may give it another, or none."""
+    if place.parent != ROOT or place.upto or not (words := first_words(asked[:1])):
+        return NO_LABELS
+    return Raw(encode(Labels(words[:TITLE].rstrip())))

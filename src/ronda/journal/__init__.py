@@ -14,7 +14,7 @@ Every store passes `ronda.testing.journals`. Choosing one is the caller's: `memo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -133,7 +133,13 @@ class RunQuestions(Struct, frozen=True):
     questions: tuple[OpenQuestion, ...] | None
 
 
+# Told of what is appended to a run, before it is kept: who looks at what is kept, looks later.
+Watcher: TypeAlias = Callable[[str, Sequence[Event]], object]
+
+
 class Journal(Protocol):
+    watchers: tuple[Watcher, ...]
+
     def append(self, run: str, events: Sequence[Event], size: int | None = None) -> None:
         """Take a run's next events: all facts, or all previews. Never waits. The first of a run is its RunStarted.
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
 from ronda.core.sizes import events_size
 from ronda.errors import ProtocolError, RondaError
-from ronda.journal import OpenQuestion, driven_here
+from ronda.journal import OpenQuestion, Watcher, driven_here
 from ronda.journal.previews import PendingPreviews, PreviewBatch, outlives
 from ronda.journal.tally import Figures, Tally
 
@@ -26,7 +26,8 @@ class RunBuffer:
 
     __slots__ = (
         "__weakref__", "can_wait", "dirty", "error", "expected", "finished", "is_awaited", "is_reported", "key", "marked", "name",
-        "next", "pending", "previews", "questions", "released", "size", "tally", "waiting", "waits_within", "was_waiting",
+        "next", "owner", "pending", "previews", "questions", "released", "size", "tally", "waiting", "waits_within",
+        "was_waiting",
     )  # fmt: skip
 
     def __init__(self, name: str, key: int, next: int) -> None:
@@ -40,6 +41,7 @@ class RunBuffer:
         self.questions: tuple[OpenQuestion, ...] | None = None  # None: as they were
         self.waits_within = False  # with these open nothing happens, although a tool of it may run
         self.tally = Tally()
+        self.owner = ""
         self.dirty = False
         self.is_awaited = False  # a barrier waits for it
         # Until a barrier does: it has nothing to do with other runs, and does not outlive its process.
@@ -153,6 +155,8 @@ class _Commits(Protocol):
 class BufferedJournal:
     """That half of a journal which takes what is said, and never waits. `_buffers` are of the runs that are driven here."""
 
+    watchers: tuple[Watcher, ...] = ()
+
     def __init__(self, writing: _Commits) -> None:
         self._writing = writing
         self._buffers: dict[str, RunBuffer] = {}
@@ -168,6 +172,7 @@ class BufferedJournal:
             if buffer is not None:
                 raise driven_here(run)
             buffer = self._buffers[run] = RunBuffer(run, 0, 0)
+            buffer.owner = first.owner
             if first.outlives:
                 buffer.previews = PendingPreviews(0)
             else:
@@ -184,6 +189,8 @@ class BufferedJournal:
             return
         buffer.pending += events
         buffer.tally.add(events)
+        for watcher in self.watchers:
+            watcher(run, events)
         buffer.size += events_size(events, LARGE) if size is None else size
         buffer.waiting = False
         if buffer.previews is not None:
@@ -198,6 +205,8 @@ class BufferedJournal:
         buffer = self._buffers[run] = RunBuffer(run, key, len(events))
         buffer.finished = type(events[-1]) is RunFinished
         buffer.was_waiting = is_waiting
+        if type(start := events[0]) is RunStarted:
+            buffer.owner = start.owner
         buffer.tally.add(events)
         if outlives(events):
             buffer.previews = PendingPreviews(len(events))
@@ -223,6 +232,8 @@ class BufferedJournal:
         buffer = self._buffers.get(run)
         if buffer is not None:
             buffer.waiting = buffer.was_waiting = True
+            for watcher in self.watchers:
+                watcher(run, ())
             if not buffer.dirty and buffer.error is None:
                 self._writing.mark(buffer)
 

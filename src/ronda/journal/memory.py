@@ -19,6 +19,7 @@ from ronda.journal import (
     RunQuestions,
     RunSummary,
     UnfinishedRun,
+    Watcher,
     driven_here,
     state_at,
 )
@@ -91,6 +92,8 @@ class MemoryJournal:
     """Keeps the last `max_runs` runs, and of those that are over no more than `max_bytes`: finished ones are forgotten
     first, those under way never."""
 
+    watchers: tuple[Watcher, ...] = ()
+
     def __init__(self, max_runs: int = 1000, max_bytes: int = MAX_BYTES) -> None:
         self._max_runs = max_runs
         self._max_bytes = max_bytes
@@ -120,6 +123,8 @@ class MemoryJournal:
             raise ProtocolError(f"nobody holds run {run!r} here; resume it before appending to it")
         record.events += events
         record.tally.add(events)
+        for watcher in self.watchers:
+            watcher(run, events)
         record.size += events_size(events, LARGE) if size is None else size
         record.waiting = False
         if type(events[-1]) is RunFinished:
@@ -227,6 +232,8 @@ class MemoryJournal:
     def pause(self, run: str) -> None:
         if (record := self._runs.get(run)) is not None and record.is_driven:
             record.waiting = True
+            for watcher in self.watchers:
+                watcher(run, ())
 
     def release(self, run: str, *, waiting: bool = False) -> None:
         if (record := self._runs.get(run)) is not None:

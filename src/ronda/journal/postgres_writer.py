@@ -22,7 +22,7 @@ from ronda.journal.codecs import KNOWN_HASHES, decode_turn, encode
 from ronda.journal.postgres_reader import decode_row
 from ronda.journal.previews import encode_previews
 from ronda.journal.start_parts import StartSplitter
-from ronda.journal.tally import NO_FIGURES, Beginning, Figures
+from ronda.journal.tally import NO_FIGURES, Beginning, Figures, owner_mark
 from ronda.store import StoreError
 from ronda.store.postgres import PostgresSql
 from ronda.store.postgres_presence import Notice
@@ -48,6 +48,7 @@ class Batch(Struct):
     previews: list[tuple[str, int, int, bytes]] = []
     calls: dict[tuple[str, str], str] = {}
     questions: list[tuple[str, bytes, int]] = []
+    owners: dict[str, str] = {}  # of the runs, as others are told of them
 
 
 class BatchWriter:
@@ -61,9 +62,10 @@ class BatchWriter:
 
     def prepare(self, portions: Sequence[Portion], now: float) -> Batch:
         """What cannot be written has an error in its portion, and is left out."""
-        batch = Batch([], {}, {}, [], [], [], [], [], [], [], [], {}, [])
+        batch = Batch([], {}, {}, [], [], [], [], [], [], [], [], {}, [], {})
         for portion in portions:
             buffer = portion.buffer
+            batch.owners[buffer.name] = owner_mark(buffer.owner)
             try:
                 buffer.name.encode()
                 if portion.events:
@@ -245,8 +247,9 @@ def notices(batch: Batch, written: set[str]) -> list[Notice]:
     """What others are told of a batch: which runs have grown, and how far."""
     facts = {run: number for run, number, _ in batch.events if run in written}
     previews = {run: number for run, _, number, _ in batch.previews}
-    runs = [[run, facts.get(run), previews.get(run)] for run in {**facts, **previews}]
+    names = {**facts, **previews, **dict.fromkeys(batch.pauses)}
+    runs = [[run, facts.get(run), previews.get(run), batch.owners[run]] for run in names]
     return [{"runs": runs[at : at + _TOLD_AT_ONCE]} for at in range(0, len(runs), _TOLD_AT_ONCE)]
 
 
-_TOLD_AT_ONCE: Final = 100  # a name has 28 letters, and a notice 7,000 bytes
+_TOLD_AT_ONCE: Final = 80  # a name has 28 letters, an owner's mark 12, and a notice 7,000 bytes

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from functools import lru_cache
+from hashlib import blake2b
 from math import isfinite
 from typing import Final
 
@@ -89,6 +91,12 @@ def group_name(first: str) -> str:
 def first_of_group(group: str) -> str | None:
     """The name of a group's first run; None for what is no name of a group."""
     return "run_" + group.removeprefix(_GROUP) if group.startswith(_GROUP) else None
+
+
+@lru_cache(1000)
+def owner_mark(owner: str) -> str:
+    """Stands for an owner where processes tell each other of runs: short, and no name."""
+    return blake2b(owner.encode(errors="surrogatepass"), digest_size=6, person=b"owner").hexdigest()
 
 
 def _bounded(count: int) -> int:

@@ -168,12 +168,15 @@ class Sessions(TableStore):
         *,
         stood_at: int | None = None,
         release: Lease | None = None,
+        labels: Raw = NO_LABELS,
     ) -> tuple[int, bool]:
+        """`labels` are those of a session that is not there yet."""
+
         def add(db: Sql) -> tuple[int, bool]:
             if release is not None:
                 _release(db, owner, name, release)
             found = db.execute("SELECT id, head FROM session WHERE owner = ? AND name = ?", (owner, name)).fetchone()
-            session, head = (_begin(db, owner, name, NO_LABELS, now), ROOT) if found is None else found
+            session, head = (_begin(db, owner, name, labels, now), ROOT) if found is None else found
             if node.run and (known := _node_of(db, session, node.run)) is not None:
                 return known, head == known
             number = _add_node(db, session, node, now)

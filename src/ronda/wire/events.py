@@ -9,6 +9,7 @@ changed and never taken away.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
@@ -18,10 +19,12 @@ from msgspec.structs import replace
 from ronda.core import events
 from ronda.core.limits import Limits
 from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, File, SystemTurn, ToolResult, ToolTurn, Usage, UserTurn
+from ronda.core.plan import ToolSpec
 from ronda.wire.partial_json import pointer
 from ronda.wire.preview import ArgumentPatches
 
 VERSION: Final = 1
+NO_TOOLS: Final[Mapping[str, ToolSpec]] = {}
 
 
 class Share(Struct, frozen=True, omit_defaults=True):
@@ -75,7 +78,9 @@ class Ended(Struct, frozen=True, tag="tool_finished", omit_defaults=True):
 class Question(Struct, frozen=True, tag="asked", omit_defaults=True):
     """A person has to decide: whether a call may run ("approval"), or what a tool wants to know ("input").
 
-    `arguments` is JSON text, as in a call; `schema` says what an answer of kind "input" must look like.
+    `arguments` is JSON text, as in a call; `schema` says what an answer of kind "input" must look like, `parameters` what other
+    arguments must look like that an approval brings. `cause` of an approval is that it is asked for ("permission"), or that data
+    could leave ("taint").
     """
 
     id: str
@@ -88,6 +93,8 @@ class Question(Struct, frozen=True, tag="asked", omit_defaults=True):
     expires_at: float = 0.0
     at: float = 0.0
     child: str = ""  # the run that asked, where that is an agent which the call started
+    cause: Literal["permission", "taint"] = "permission"
+    parameters: Any = None
 
 
 class ArgumentPatch(Struct, frozen=True):
@@ -144,8 +151,9 @@ def _share(limits: Limits) -> Share:
     return Share(limits.rounds, limits.tool_calls, limits.tokens, limits.seconds)
 
 
-def wire_event(event: events.Event) -> WireEvent | None:
-    """What is said of an event; nothing of one that only a provider's own API has a word for."""
+def wire_event(event: events.Event, tools: Mapping[str, ToolSpec] = NO_TOOLS) -> WireEvent | None:
+    """What is said of an event; nothing of one that only a provider's own API has a word for. `tools` are those of the run, for
+    what is asked about their calls."""
     match event:
         case events.NativeDelta():
             return None
@@ -183,6 +191,8 @@ def wire_event(event: events.Event) -> WireEvent | None:
                 event.expires_at,
                 event.at,
                 event.child,
+                event.cause,
+                _parameters(event, tools),
             )
         case events.Checked():
             return event if event.rewrite is None else replace(event, rewrite=None)
@@ -190,6 +200,12 @@ def wire_event(event: events.Event) -> WireEvent | None:
             return replace(event, turn=_bare(turn))
         case _:  # one of `_Same`, or the type checker says that this event has no word here
             return event
+
+
+def _parameters(question: events.Asked, tools: Mapping[str, ToolSpec]) -> Raw | None:
+    """The tool of a child's call is not one of the run's."""
+    spec = None if question.kind != "approval" or question.child else tools.get(question.tool)
+    return None if spec is None else spec.parameters
 
 
 def _json(raw: Raw) -> Raw | None:
@@ -206,15 +222,20 @@ def _bare(turn: Any) -> Any:
 _encode = msgspec.json.Encoder().encode
 
 
-def write_frame(position: str, event: events.Event) -> bytes:
+WriteFrame: TypeAlias = Callable[[str, WireEvent], bytes]  # a position, and what is said there
+
+
+def write_frame(
+    position: str, event: events.Event, write: WriteFrame | None = None, tools: Mapping[str, ToolSpec] = NO_TOOLS
+) -> bytes:
     """One server-sent event, whose id is where to go on from."""
-    data = wire_event(event)
-    return b"" if data is None else _frame(position, data)
+    data = wire_event(event, tools)
+    return b"" if data is None else (write or _frame)(position, data)
 
 
-def write_preview(position: str, previews: ArgumentPatches) -> bytes:
+def write_preview(position: str, previews: ArgumentPatches, write: WriteFrame | None = None) -> bytes:
     patches = [ArgumentPatch(patch.op, pointer(patch.path), patch.value) for patch in previews.patches]
-    return _frame(position, CallPreviewed(previews.place, previews.id, previews.name, tuple(patches)))
+    return (write or _frame)(position, CallPreviewed(previews.place, previews.id, previews.name, tuple(patches)))
 
 
 def _frame(position: str, data: WireEvent) -> bytes:

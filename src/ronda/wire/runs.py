@@ -28,7 +28,7 @@ def write_run(run: Run, state: str, facts: int, events: Iterable[Event]) -> dict
         "created_at": start.at,
         "ended_at": None if end is None else end.at,
         "position": str(facts - 1),
-        "questions": [wire_event(question) for question in run.questions],
+        "questions": [wire_event(question, run.tools) for question in run.questions],
         "result": None if end is None else _result(run, end),
         # Answers that broke off after part of them was shown: none of it is part of the result.
         "incomplete": [

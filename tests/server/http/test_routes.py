@@ -41,7 +41,8 @@ async def test_every_address_takes_the_methods_of_its_rows_and_says_so_of_the_ot
             takes = methods_of(path)
             for method in METHODS:
                 async with served.http.request(method, base + address(path)) as answer:
-                    text = await answer.text()
+                    is_endless = answer.content_type == "text/event-stream" and answer.status == 200
+                    text = "" if is_endless else await answer.text()
                     if method in takes:
                         assert answer.status != 405, (method, path)
                         assert "there is nothing at" not in text, (method, path)

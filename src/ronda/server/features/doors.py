@@ -20,6 +20,7 @@ from ronda.server.doors.mistral.conversations import ConversationsDoor
 from ronda.server.doors.mistral.handoffs import Handoffs
 from ronda.server.doors.own.approvals import ApprovalsDoor
 from ronda.server.doors.own.containers import ContainersDoor
+from ronda.server.doors.own.events import EventsDoor
 from ronda.server.doors.own.file_links import FileLinks
 from ronda.server.doors.own.files import FilesDoor
 from ronda.server.doors.own.listing import ListingDoor
@@ -36,6 +37,7 @@ from ronda.server.doors.responses.stored_responses import StoredResponses
 from ronda.server.doors.responses.websocket import ResponsesSocket
 from ronda.server.features.contract import Feature, Services
 from ronda.server.http.routing import WEBSOCKET, Route
+from ronda.server.services.feed import Feed
 from ronda.server.services.hosted_tools import ServerNames
 
 if TYPE_CHECKING:
@@ -263,7 +265,10 @@ class Own(Door):
             most,
         )
         self._lists = RunLists(runs, services.catalog.queue)
-        self._sessions = SessionsDoor(services.sessions, runs, most)
+        queue, sessions = services.catalog.queue, services.catalog.sessions
+        self._feed = Feed(runs, queue, sessions, services.supervisor, answering.others)
+        self._events = EventsDoor(runs, self._feed)
+        self._sessions = SessionsDoor(services.sessions, runs, queue, self._feed, most)
         self.mcp = McpRoute(
             McpParts(answering, models, services.catalog.agents, services.agent_files, most, services.supervisor.sleep)
         )
@@ -278,6 +283,7 @@ class Own(Door):
             Route("GET", "/v1/agent/approvals", OWN, self._approvals.list_approvals, "read"),
             Route("POST", "/v1/agent/approvals/{id}", OWN, self._approvals.decide, "write"),
             Route("GET", "/v1/runs", OWN, self._lists.list_runs, "read"),
+            Route("GET", "/v1/events", OWN, self._events.follow_owner, "read"),
             Route("GET", "/v1/runs/summary", OWN, self._lists.summarize_runs, "read"),
             Route("GET", _RUN, OWN, runs.get_run, "read", of_run=""),
             Route("GET", f"{_RUN}/events", OWN, runs.follow_run, "read", of_run=""),
@@ -301,6 +307,9 @@ class Own(Door):
             Route("GET", "/health", OWN, self.readiness.health, "public", needs_store=False),
             Route("GET", "/ready", OWN, self.readiness.ready, "public", needs_store=False),
         )
+
+    async def drain(self, seconds: float) -> None:
+        self._feed.close()
 
     async def stop(self) -> None:
         await self.mcp.close()

@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ronda.errors import RondaError
 from ronda.host.supervisor import Supervisor
+from ronda.journal.tally import owner_mark
 from ronda.server.http.auth import Caller
 from ronda.server.http.incoming import Header, Incoming
 from ronda.server.services.background import Background
@@ -120,6 +121,13 @@ class Replicas:
     async def queue_grew(self) -> None:
         """Let the others know that there is something to drive."""
         await self._presence.tell({"queue": True})
+
+    def hear(self, listener: Callable[[Notice], None]) -> None:
+        """Called with what other processes say to all."""
+        self._presence.hear(listener)
+
+    async def session_changed(self, owner: str) -> None:
+        await self._presence.tell({"sessions": [owner_mark(owner)]})
 
     # ---- asking ------------------------------------------------------------------------------------------------------
 

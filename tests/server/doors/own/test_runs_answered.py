@@ -197,3 +197,18 @@ async def test_a_question_takes_one_answer(door: Door, is_left: bool) -> None:
     assert (status, again) == (200, 409)
     assert first["id"] in refused["error"]["message"]
     assert files.deleted == ["/b"]
+
+
+async def test_a_question_says_why_it_is_asked_and_what_arguments_look_like(door: Door) -> None:
+    deleting = Deleting()
+    async with door.serving(ScriptedModel(asks("delete", path="x"), says("Done.")), deleting.tool) as served, soon():
+        asking = asyncio.create_task(post_quietly(served, {"messages": HI}))
+        run, question = await asked_of(served)
+        await post(served, f"/runs/{run}/answer", {"id": question["id"], "decision": "approve"})
+        await asking
+        _, body = await get(served, f"/runs/{run}/events")
+
+    [told] = [data for _, kind, data in frames(body) if kind == "asked"]
+    assert told["parameters"] == question["parameters"]
+    assert question["parameters"]["properties"] == {"path": {"type": "string"}}
+    assert told.get("cause", "permission") == "permission"

@@ -20,10 +20,10 @@ from ronda.errors import BadRequest, NotFound
 from ronda.server.answering.groups import group_of, new_names, open_group
 from ronda.server.answering.opening import Job, Opening
 from ronda.server.answering.page_runs import PageRuns
-from ronda.server.doors.own.run_lists import row_of_start
 from ronda.server.http.incoming import Incoming, Json
 from ronda.server.services.background import Background
 from ronda.server.services.models import Models
+from ronda.server.services.run_rows import row_of_start
 from ronda.server.services.runs import Runs
 from ronda.wire.door_request import DoorRequest
 from ronda.wire.json import encode

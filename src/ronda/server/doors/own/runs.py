@@ -5,7 +5,7 @@ A run is its owner's: to anybody else it does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from ronda.core.events import (
     Steered,
 )
 from ronda.core.parts import AssistantTurn, user
+from ronda.core.plan import ToolSpec
 from ronda.core.run import Run, rebuild
 from ronda.drive.offload import load
 from ronda.errors import BadRequest, NotFound
@@ -43,7 +44,7 @@ from ronda.server.services.runs import Runs
 from ronda.store.audit import Audit
 from ronda.store.queue import Queue
 from ronda.wire import updates
-from ronda.wire.events import write_frame, write_preview
+from ronda.wire.events import NO_TOOLS, WriteFrame, write_frame, write_preview
 from ronda.wire.failures import BROKE_DOWN, RUN_IS_WAITING, Failure
 from ronda.wire.fields import field, read_fields
 from ronda.wire.json import encode
@@ -86,22 +87,13 @@ class RunsDoor:
         after, param = _after(incoming)
         if after is not None and type(events[-1]) is RunFinished and after[0] == len(events) - 1:
             return NoContent()
-        start = events[0]
-        assert type(start) is RunStarted
-        # A preview goes on from the pieces before it: whoever comes back within a turn has them read again.
-        is_watched = any(tool.preview for tool in start.plan.tools)
-        run, follower = await self._runs.follow(events, after, param)
-        since = _turn_of(events, after) if is_watched and after is not None else after
-        if since is not None and since != after:
-            follower.close()
-            follower = follower.at(since)
+        reader, frames = await follow_events(self._runs, events, after, param)
         live = self._runs.live.get(incoming.places["id"])
 
         def why_unended(sibling: int) -> Failure | None:
             return BROKE_DOWN if live is not None and live.error is not None else None
 
-        frames = Frames(after, "output" in start.plan.guards, Showing(run) if is_watched else None, since)
-        return EventStream([Reader(follower)], frames, is_open=True, why_unended=why_unended)
+        return EventStream([reader], frames, is_open=True, why_unended=why_unended)
 
     async def get_cassette(self, incoming: Incoming) -> ASGIApp:
         """A run as a file that can be played again."""
@@ -200,6 +192,24 @@ def _read_answer(body: bytes) -> Answered:
     )
 
 
+async def follow_events(
+    runs: Runs, events: list[Event], after: Position | None, param: str, write: WriteFrame | None = None
+) -> tuple[Reader, Frames]:
+    """What comes after a position in a run, of which `events` are what the journal has, and who writes it."""
+    start = events[0]
+    assert type(start) is RunStarted
+    # A preview goes on from the pieces before it: whoever comes back within a turn has them read again.
+    is_watched = any(tool.preview for tool in start.plan.tools)
+    run, follower = await runs.follow(events, after, param)
+    since = _turn_of(events, after) if is_watched and after is not None else after
+    if since is not None and since != after:
+        follower.close()
+        follower = follower.at(since)
+    frames = Frames(after, "output" in start.plan.guards, Showing(run) if is_watched else None, since, write)
+    frames.tools = {tool.name: tool for tool in start.plan.tools}
+    return Reader(follower), frames
+
+
 class Reader:
     """A follower that does without previews that are not kept any more: the facts behind them say all they said."""
 
@@ -239,7 +249,12 @@ class Frames:
         guarded: bool = False,
         showing: Showing | None = None,
         since: Position | None = None,
+        write: WriteFrame | None = None,
     ) -> None:
+        self.tools: Mapping[str, ToolSpec] = (
+            NO_TOOLS  # of the run: what is asked about their calls has their parameters
+        )
+        self._write = write
         self._seen = (-1, 0) if after is None else after
         self._fact, self._preview = self._seen if since is None else since
         self._guarded = guarded
@@ -262,9 +277,9 @@ class Frames:
         if here <= self._seen:
             return b""
         position = write_position(here)
-        frame = write_frame(position, event)
+        frame = write_frame(position, event, self._write, self.tools)
         if isinstance(update, updates.CallsGrew | updates.TurnClosed):
-            frame += b"".join([write_preview(position, patches) for patches in update.previews])
+            frame += b"".join([write_preview(position, patches, self._write) for patches in update.previews])
         return frame
 
 

@@ -13,11 +13,16 @@ from starlette.types import ASGIApp
 from ronda.errors import BadRequest
 from ronda.host import session_documents
 from ronda.host.leases import Key
+from ronda.host.session_pages import write_page
+from ronda.journal import ListedState, RunQuery, RunSummary
 from ronda.server.http.incoming import Incoming, Json, Whole
 from ronda.server.http.query import Query
+from ronda.server.services.feed import Feed
+from ronda.server.services.run_states import queued_runs
 from ronda.server.services.runs import Runs
 from ronda.server.services.whole_sessions import WholeSessions
-from ronda.store.sessions import Cursor
+from ronda.store.queue import Queue
+from ronda.store.sessions import Cursor, SessionPage, SessionRow
 from ronda.wire.fields import bad, field, read_bounded, read_fields
 from ronda.wire.json import decode_or, encode
 from ronda.wire.session_fields import LONGEST_NAME, is_name
@@ -25,10 +30,15 @@ from ronda.wire.sessions import Labels, read_document, read_labels
 
 _PAGE: Final = 20
 _LONGEST_PAGE: Final = 100
+_MOST_SEARCHED: Final = 1000  # sessions, or runs: of one owner more than a person looks for by words
+_NEWEST: Final = 100  # runs, which tell how their sessions stand
+_MOST_TURNS: Final = 200  # of a page of a conversation
 
 
 class SessionsDoor:
-    def __init__(self, sessions: WholeSessions, runs: Runs, max_body: int) -> None:
+    def __init__(self, sessions: WholeSessions, runs: Runs, queue: Queue, feed: Feed, max_body: int) -> None:
+        self._queue = queue
+        self._feed = feed
         self._sessions = sessions
         self._runs = runs
         self._max_body = max_body
@@ -36,34 +46,95 @@ class SessionsDoor:
     async def list_sessions(self, incoming: Incoming) -> ASGIApp:
         query = Query(incoming)
         limit = query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE
-        page = await self._runs.sessions.store.page(incoming.owner, limit, _read_cursor(query.text("before")))
+        before = _read_cursor(query.text("before"))
+        if words := (query.text("q") or "").strip():
+            page = await self._search(incoming.owner, words, limit, before)
+        else:
+            page = await self._runs.sessions.store.page(incoming.owner, limit, before)
         after = None if page.before is None else f"{page.before[0]!r}:{page.before[1]}"
-        rows = [session_documents.summary_of(row) for row in page.sessions]
+        stands = await self._newest_runs(incoming.owner)
+        rows = [{**session_documents.summary_of(row), **_stand(stands.get(row.name))} for row in page.sessions]
         return Json(encode({"object": "list", "data": rows, "has_more": after is not None, "next": after}))
 
+    async def _search(self, owner: str, words: str, limit: int, before: Cursor | None) -> SessionPage:
+        """Sessions whose title or name has these words, or one of whose runs was asked with them: the first words of each run are
+        looked at."""
+        asked = await self._runs.journal.list_runs(RunQuery(owner, words=words, limit=_MOST_SEARCHED))
+        names, searched = {one.session for one in asked.runs if one.session}, words.casefold()
+        found: list[SessionRow] = []
+        for _ in range(_MOST_SEARCHED // _LONGEST_PAGE):
+            page = await self._runs.sessions.store.page(owner, _LONGEST_PAGE, before)
+            for row in page.sessions:
+                title = session_documents.title_of(row) or ""
+                if row.name in names or searched in title.casefold() or searched in row.name.casefold():
+                    if len(found) == limit:
+                        return SessionPage(found, (found[-1].updated, found[-1].name))
+                    found.append(row)
+            before = page.before
+            if before is None:
+                break
+        return SessionPage(found, before if len(found) == limit else None)
+
+    async def _newest_runs(self, owner: str) -> dict[str, RunSummary]:
+        """By session: the run that is under way in it, or else the last of those that were begun lately."""
+        list_runs = self._runs.journal.list_runs
+        queued = tuple(await queued_runs(self._queue, self._runs, owner))
+        open_states: tuple[ListedState, ...] = ("queued", "running", "waiting")
+        under_way = await list_runs(RunQuery(owner, open_states, children=False, limit=_NEWEST, queued=queued))
+        lately = await list_runs(RunQuery(owner, children=False, limit=_NEWEST, queued=queued))
+        found: dict[str, RunSummary] = {}
+        for one in (*under_way.runs, *lately.runs):
+            if one.session:
+                found.setdefault(one.session, one)
+        return found
+
     async def get_session(self, incoming: Incoming) -> ASGIApp:
-        branch = Query(incoming).text("branch")
+        query = Query(incoming)
+        branch = query.text("branch")
+        limit = query.whole("limit", None, 1, _MOST_TURNS)
+        if limit is not None:
+            if branch is not None:
+                raise bad("branch", "does not go with 'limit': pages are of the session as it stands")
+            return await self._page(_key(incoming), limit, query.whole("before", None, 0, None))
         return Json(await self._sessions.export(_key(incoming), branch))
+
+    async def _page(self, key: Key, limit: int, before: int | None) -> ASGIApp:
+        page = await write_page(self._runs.sessions, key, limit, before, lambda run: self._runs.read(run, key[0]))
+        newest = await self._runs.journal.list_runs(RunQuery(key[0], session=key[1], children=False, limit=1))
+        return Json(encode({**page, **_stand(newest.runs[0] if newest.runs else None)}))
 
     async def put_session(self, incoming: Incoming) -> ASGIApp:
         key = _key(incoming)
         document = await incoming.read(self._max_body, read_document)
         await self._sessions.put(key, document)
+        self._feed.session_changed(incoming.owner)
         return Whole(b"")
 
     async def patch_session(self, incoming: Incoming) -> ASGIApp:
         labels, given, branch = await incoming.read(self._max_body, _read_change)
         row = await session_documents.change(self._runs.sessions, _key(incoming), labels, given, branch)
+        self._feed.session_changed(incoming.owner)
         return Json(encode(session_documents.summary_of(row)))
 
     async def delete_session(self, incoming: Incoming) -> ASGIApp:
         await self._sessions.delete(_key(incoming))
+        self._feed.session_changed(incoming.owner)
         return Whole(b"")
 
     async def fork_session(self, incoming: Incoming) -> ASGIApp:
         name, num_turns, run, round = await incoming.read(self._max_body, _read_fork)
         made = await self._sessions.fork(_key(incoming), name, num_turns=num_turns, run=run, round=round)
+        self._feed.session_changed(incoming.owner)
         return Json(encode({"id": made}))
+
+
+def _stand(newest: RunSummary | None) -> dict[str, str | None]:
+    """`run` is that which is under way."""
+    is_open = newest is not None and newest.ended is None
+    return {
+        "state": None if newest is None else newest.state,
+        "run": newest.run if newest is not None and is_open else None,
+    }
 
 
 def _key(incoming: Incoming) -> Key:
