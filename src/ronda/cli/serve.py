@@ -230,14 +230,16 @@ def _open_socket(*arguments: Any, **options: Any) -> asyncio.Protocol:
 
 async def _has_keys(config: ServerConfig, catalog: Catalog) -> bool:
     """Whether only those with a key are let in. Where everybody would be, that must be said, or they must be on this machine."""
+    from ronda.server.features.trusted_proxy.settings import TrustedProxySettings
     from ronda.server.http.browser_guard import is_loopback
 
     try:
         has_keys = bool(await catalog.keys.all())
     except StoreError as error:
         raise BadConfig(f"{error} ({'--data-dir' if config.database is None else '--database'} says where)") from error
-    if has_keys or config.insecure or is_loopback(config.host):
-        return has_keys
+    trusts_proxy = bool(config.part(TrustedProxySettings).trust_user_header)  # then nobody is let in unknown
+    if has_keys or config.insecure or trusts_proxy or is_loopback(config.host):
+        return has_keys or trusts_proxy
     if config.database is not None:
         way_out = "make one with 'ronda keys create --owner NAME --database URL'"
     elif data_folder(config) is None:

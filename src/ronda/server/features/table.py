@@ -70,6 +70,12 @@ FEATURES: Final[tuple[FeatureRow, ...]] = (
         settings="ronda.server.features.prices.settings:PriceSettings",
         when=("prices",),
     ),
+    FeatureRow(
+        "trusted_proxy",
+        "ronda.server.features.trusted_proxy.feature:TrustedProxy",
+        settings="ronda.server.features.trusted_proxy.settings:TrustedProxySettings",
+        when=("trust_user_header", "trust_user_from"),
+    ),
     FeatureRow("sign_in", "ronda.server.features.sign_in.feature:SignInPage"),
     FeatureRow("keys", "ronda.server.features.keys.feature:Keys"),
     FeatureRow("mcp", "ronda.server.features.mcp.feature:Mcp", when=("mcp_allow_url", GIVEN + "mcp")),

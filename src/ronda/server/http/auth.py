@@ -122,6 +122,12 @@ class KeyAuth:
         row = self._by_id.get(key_id)
         return row if row is not None and row.is_good(self._wall_clock()) else None
 
+    async def asks_for_keys(self) -> bool:
+        """Whether there are keys, or were."""
+        if self._clock() >= self._until:
+            await self._look()
+        return bool(self._known)
+
     @property
     def has_keys(self) -> bool:
         """As far as this process has read them."""

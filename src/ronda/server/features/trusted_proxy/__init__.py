@@ -1,0 +1,1 @@
+"""Users whom a proxy before the server has signed in."""
