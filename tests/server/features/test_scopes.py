@@ -262,6 +262,42 @@ async def test_a_run_in_the_background_keeps_the_rights_of_its_key(door: Door) -
     assert {rule.mode for rule in start.plan.permissions} == {"ask", "deny"}
 
 
+async def test_code_runs_under_the_profiles_of_the_key_alone(door: Door) -> None:
+    @tool(labels=["code"])
+    def compute() -> str:
+        """Compute."""
+        return "1"
+
+    scopes = {"same": ("sandbox:restricted",), "other": ("sandbox:developer",), "none": ("sandbox:none",)}
+    async with keyed(door, ScriptedModel(*[says("x")] * 4), compute, look, scopes=scopes) as server:
+        for who in ("all", *scopes):
+            assert (await server.ask(who, "POST", "chat/completions", GO))[0] == 200
+        offered = [[spec.name for spec in start.plan.tools] for start in await server.starts()]
+        rules = [[rule.labels for rule in start.plan.permissions] for start in await server.starts()]
+
+    assert offered == [["compute", "look"], ["compute", "look"], ["look"], ["look"]]
+    assert rules == [[], [], [("code",)], [("code",)]]
+
+
+async def test_a_run_that_is_opened_again_has_the_rights_that_it_began_with(door: Door) -> None:
+    """The key of whoever decides has no say in it."""
+    model = ScriptedModel(calls("look"), calls("send"), says("over"))
+    scopes = {"few": ("tool:look", "model:test"), "other": ("model:other",)}
+    async with keyed(door, model, look, send, scopes=scopes, agent_permission="ask") as server:
+        _, said = await server.ask("few", "POST", "responses", {"input": "x"})
+        run = said["id"].replace("resp_", "run_")
+        _, waiting = await server.ask("other", "GET", "agent/approvals")
+        path = f"agent/approvals/{waiting['data'][0]['approval_id']}"
+        decided = await server.ask("other", "POST", path, {"decision": "approve"})
+        url = f"{server.served.url}/runs/{run}/events"
+        async with soon(), server.served.http.get(url, headers=server.headers("all")) as answer:
+            await answer.read()
+        [events] = await server.served.events
+
+    assert decided[0] == 200
+    assert [event.name for event in events if isinstance(event, ToolFinished)] == ["look"]
+
+
 @pytest.mark.parametrize(
     "scope",
     [
