@@ -75,7 +75,9 @@ class Guarded:
         body = json.dumps(BODIES.get(row.path, {})).encode() if row.method in ("POST", "PATCH", "PUT") else None
         sent = {"content-type": "application/json", **headers}
         async with soon(), http.request(row.method, url, data=body, headers=sent) as answer:
-            return answer.status, {name.lower(): value for name, value in answer.headers.items()}, await answer.read()
+            said = await answer.read()
+            assert not [key for key in self.keys.values() if key.encode() in said + repr(answer.raw_headers).encode()]
+            return answer.status, {name.lower(): value for name, value in answer.headers.items()}, said
 
     async def cookie_of_another_page(self) -> dict[str, str]:
         """What a browser that ann is signed in with sends for a page of another origin, where all pages are let in."""

@@ -17,6 +17,7 @@ from ronda.core.run import rebuild
 from ronda.errors import AlreadyAnswered, BadRequest, NotFound
 from ronda.host.run import LiveRun
 from ronda.journal import JournalConflict
+from ronda.server.http.rights import rights_of, use_rights
 from ronda.server.services.reopening import Over, Reopener
 from ronda.server.services.runs import Runs
 
@@ -73,6 +74,7 @@ class Answers:
         told = {run: live for run, live in lives.items() if live is not None}
         receipts = {run: [live.submit(answer) for answer in answers[run]] for run, live in told.items()}
         for live in opened.values():
+            use_rights(rights_of(live.run.start))
             live.start(self._over)
         await asyncio.gather(*[live.tell(receipts[run]) for run, live in told.items()])
         return told
