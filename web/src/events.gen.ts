@@ -139,6 +139,7 @@ at?: number
 logprobs?: {
 [k: string]: unknown
 }
+budget?: (Budget | null)
 }
 /**
  * Tokens, as the provider counted them.
@@ -152,6 +153,20 @@ prompt_seconds?: number
 completion_seconds?: number
 cache_written?: number
 cost?: (number | null)
+}
+/**
+ * How far the tightest of the budgets is used that a run spends from, after a call: what was spent, and what is reserved for
+ *     calls under way.
+ */
+export interface Budget {
+scope: string
+per: string
+unit: string
+limit: number
+spent: number
+reserved: number
+remaining: number
+currency?: (string | null)
 }
 /**
  * A tool answered, or failed trying. `details` is what it tells people and programs, `files` are those that it made.

@@ -167,6 +167,14 @@ COMMANDS: Final = (
         description="API keys of the server. Once a key exists, every request needs one.",
     ),
     Command(
+        "budget",
+        "budget",
+        flags.add_budget_flags,
+        help="show what keys and owners have spent, and set what they may",
+        description="What keys and owners of a server with --budgets have spent, and the limits that were set; or set one: "
+        "'ronda budget set owner ann --per month --usd 20'.",
+    ),
+    Command(
         "doctor",
         "doctor",
         flags.add_doctor_flags,

@@ -201,6 +201,22 @@ def add_init_flags(flags: Flags) -> None:
     flags.positional("folder", "where to write it (default: here)", nargs="?", default=".", metavar="FOLDER")
 
 
+def add_budget_flags(flags: Flags) -> None:
+    flags.positional("action", "what to do (default: show)", nargs="?", choices=("show", "set"), default="show")
+    flags.positional(
+        "scope", "whose: run, session, key or owner", nargs="?", choices=("run", "session", "key", "owner")
+    )
+    flags.positional("name", "which: its name, or the id of a key; '*' is each", nargs="?", metavar="NAME")
+    flags.text("--per PERIOD", "day, week, month or total", choices=("day", "week", "month", "total"), default="total")
+    flags.number("--usd USD", "US dollars; a number below 0 takes the limit back, here and below")
+    flags.whole("--tokens N", "input and output tokens")
+    flags.whole("--rounds N", "model calls")
+    flags.whole("--tool-calls N", "calls of the server's tools")
+    flags.number("--seconds S", "the time that runs are driven")
+    flags.text("--timezone ZONE", "of the days that are shown (default: UTC)")
+    add_storage_flags(flags)
+
+
 def add_doctor_flags(flags: Flags) -> None:
     flags.text("--config FILE.toml", "settings of a server: are the prices of its models known?")
 

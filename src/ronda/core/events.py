@@ -99,6 +99,7 @@ class RunStarted(Struct, frozen=True, gc=False, tag="run_started", omit_defaults
     marks: tuple[
         str, ...
     ] = ()  # what it inherits beside those of its turns: what the run, or session, before it had read
+    key: str = ""  # the id of the API key that started it, where there are keys
     least_format: int = FORMAT  # a Ronda that knows only older formats may read the run, and not drive it
 
 
@@ -128,6 +129,20 @@ class Held(Struct, frozen=True, gc=False):
     id: str
 
 
+class Budget(Struct, frozen=True, gc=False):
+    """How far the tightest of the budgets is used that a run spends from, after a call: what was spent, and what is reserved for
+    calls under way."""
+
+    scope: str  # run, session, key or owner
+    per: str  # day, week, month or total
+    unit: str  # usd, tokens, rounds, tool_calls or seconds
+    limit: float
+    spent: float
+    reserved: float
+    remaining: float
+    currency: str | None = None  # "USD", where the unit is money
+
+
 class ModelFinished(Struct, frozen=True, gc=False, tag="model_finished", omit_defaults=True):
     turn: AssistantTurn
     usage: Usage = NO_USAGE
@@ -135,6 +150,7 @@ class ModelFinished(Struct, frozen=True, gc=False, tag="model_finished", omit_de
     at: float = 0.0
     warnings: tuple[str, ...] = ()  # from a provider to the driver, which records each of them once as Warned
     held: tuple[Held, ...] = ()  # what the provider keeps, and the next call will need from it
+    budget: Budget | None = None  # where there are some
 
 
 class ModelInterrupted(Struct, frozen=True, gc=False, tag="model_interrupted", omit_defaults=True):

@@ -193,6 +193,8 @@ class Run(RunState):
             self._marks |= self._hosted_marks
         self.size += turns_size((turn,), LARGE)
         self.usage = self.usage + event.usage
+        if event.budget is not None:
+            self.budget = event.budget
         calls = turn.calls
         self._obligations.rejected = None
         if self._obligations.call and not self._last and self._breaks_its_word(turn):

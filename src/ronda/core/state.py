@@ -8,7 +8,7 @@ from __future__ import annotations
 from ronda.core.actions import Finish
 from ronda.core.calls import NO_CALLS, OpenCalls
 from ronda.core.conversation import Conversation
-from ronda.core.events import Answered, Asked, Checked, Event, ModelFailed, Recovered, RunFinished, RunStarted
+from ronda.core.events import Answered, Asked, Budget, Checked, Event, ModelFailed, Recovered, RunFinished, RunStarted
 from ronda.core.found_tools import shown_in
 from ronda.core.limits import LimitName
 from ronda.core.obligations import Obligations
@@ -43,6 +43,7 @@ class RunState:
         "_stuck",
         "_trusted",
         "_unchecked_output",
+        "budget",
         "children_asked",
         "denied",
         "driven",
@@ -73,6 +74,7 @@ class RunState:
         self.tool_rounds = 0
         self.tool_calls = 0
         self.usage: Usage = NO_USAGE
+        self.budget: Budget | None = None  # as it stood after the last model call, where there are some
         self.limit: LimitName | None = None  # that was reached
         self.ended: RunFinished | None = None
         self.failure: ModelFailed | None = None

@@ -77,6 +77,8 @@ class Capabilities(Struct, frozen=True):
     # Whether a file of this media type goes to the model as it is. Others are shown to it as text.
     takes_file: Callable[[str], bool] = _takes_no_file
     keeps_files: bool = False  # its service does: an id that is not ours may be one of its own
+    # What a call that used so much would cost, in US dollars; None where no price is known.
+    cost: Callable[[Usage], float | None] | None = None
     hosts_tools: bool = False  # its service is known to run tools of its own
 
 

@@ -305,7 +305,8 @@ class Driver:
                 finished = await self.provider.call(request, self.show)
                 break
             except BadRequest as error:  # the provider cannot do what the plan asks for, and nothing changes that
-                self.record(ModelFailed(str(error), error.status_hint, request.attempt, self.now()))
+                code = error.code or ""
+                self.record(ModelFailed(str(error), error.status_hint, request.attempt, self.now(), code=code))
                 return
             except UpstreamError as error:
                 if self.model_state is not None:
@@ -334,7 +335,8 @@ class Driver:
         if are_to_fit(finished.turn, self.is_strict):
             finished, more = fit_calls(finished, run)
             warnings += more
-        self.record(ModelFinished(finished.turn, finished.usage, finished.logprobs, now(), held=finished.held))
+        turn, usage, held, budget = finished.turn, finished.usage, finished.held, finished.budget
+        self.record(ModelFinished(turn, usage, finished.logprobs, now(), held=held, budget=budget))
         for warning in news + warnings:
             self.record(Warned(warning, now()))
 

@@ -53,6 +53,12 @@ def table_place(provider: str, base_url: str | None) -> dict[str, str] | None:
     return None
 
 
+async def load_prices() -> None:
+    """Load the table, if it is installed: it takes a moment."""
+    if has_extra("prices"):
+        await asyncio.to_thread(_table)
+
+
 def is_known(spec: str, base_url: str | None = None) -> bool:
     """Whether the cost of a model's calls can be told without the operator's word. Loads the table: not for an event loop."""
     provider, _, name = spec.partition(":")
@@ -85,7 +91,11 @@ class PricedModel:
     @property
     def capabilities(self) -> Capabilities:
         able = capabilities_of(self.provider)
-        return able if able.call_many is None else structs.replace(able, call_many=partial(self._many, able.call_many))
+        call_many = able.call_many and partial(self._many, able.call_many)
+        return structs.replace(able, call_many=call_many, cost=self._known_cost)
+
+    def _known_cost(self, usage: Usage) -> float | None:
+        return None if self._by_table and not has_extra("prices") else self._cost(usage)
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         return await self._with_cost(await self.provider.call(request, show))

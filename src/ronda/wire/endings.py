@@ -31,6 +31,8 @@ def extensions(
         end = choice.run.ended
         if end is not None and end.limit is not None:
             more.setdefault("limit", end.limit)
+        if choice.run.budget is not None:
+            more["budget"] = choice.run.budget
         if choice.warnings:
             warnings = [*warnings, *choice.warnings]
     if warnings:

@@ -60,6 +60,7 @@ class Finished(Struct, frozen=True, tag="model_finished", omit_defaults=True):
     usage: Usage = NO_USAGE
     at: float = 0.0
     logprobs: Any = None
+    budget: events.Budget | None = None
 
 
 class Ended(Struct, frozen=True, tag="tool_finished", omit_defaults=True):
@@ -172,7 +173,7 @@ def wire_event(event: events.Event, tools: Mapping[str, ToolSpec] = NO_TOOLS) ->
                 limits=_share(plan.limits) if event.call else None,
             )
         case events.ModelFinished(turn=turn):
-            return Finished(_bare(turn), event.usage, event.at, _json(event.logprobs))
+            return Finished(_bare(turn), event.usage, event.at, _json(event.logprobs), event.budget)
         case events.ModelInterrupted(turn=turn):
             return replace(event, turn=_bare(turn))
         case events.ToolFinished(result=result):

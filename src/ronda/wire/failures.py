@@ -15,6 +15,7 @@ from ronda.errors import quote_names
 
 # OpenAI's code, which clients wait for to shorten a conversation.
 TOO_LONG: Final = "context_length_exceeded"
+BUDGET: Final = "budget_exceeded"  # of a run that has nothing left to spend
 UPSTREAM: Final = "upstream_error"  # the code of what has no better one
 
 FailureType: TypeAlias = Literal["invalid_request_error", "rate_limit_error", "server_error"]
@@ -82,6 +83,8 @@ def failure_at(end: RunFinished, failure: ModelFailed | None) -> Failure | None:
         return Failure(400, "invalid_request_error", message, code=end.code)
     status = failure.status if failure is not None else None
     code = (failure.code if failure is not None else "") or UPSTREAM  # which programs compare, as `content_filter`
+    if status == 402 and code == BUDGET:  # ours; an upstream that wants to be paid is the operator's business
+        return Failure(402, "invalid_request_error", message, code=code)
     if failure is not None and failure.too_long:
         return Failure(400, "invalid_request_error", message, code=TOO_LONG)
     if status in (400, 404, 413, 422):  # the upstream's word on what the caller sent

@@ -49,6 +49,7 @@ def write_run(run: Run, state: str, facts: int, events: Iterable[Event]) -> dict
             "rounds": run.round,
             "tool_calls": run.tool_calls,
         },
+        "budget": run.budget,
     }
 
 

@@ -32,7 +32,7 @@ from ronda.host.sessions import Visit
 from ronda.providers.shared_call import SharedCall
 from ronda.server.answering.relay import Next
 from ronda.server.http.rights import about_rights, current_rights, current_scopes
-from ronda.server.services.asking import Ask
+from ronda.server.services.asking import CALLER_KEY, Ask
 from ronda.server.services.file_addresses import has_files
 from ronda.server.services.key_limits import offer_under, rules_under
 from ronda.server.services.models import Models, Target, TargetOpening, not_redeclared
@@ -237,6 +237,7 @@ class Opening:
             file=setup.file,
             version=target.version,
             marks=marks,
+            key=CALLER_KEY.get(),
         )
         if request.n == 1:
             live = self._live_run(job, start, target.provider, setup.offer)

@@ -115,6 +115,12 @@ FEATURES: Final[tuple[FeatureRow, ...]] = (
         settings="ronda.server.features.metrics.settings:MetricsSettings",
         when=("metrics",),
     ),
+    FeatureRow(
+        "budgets",
+        "ronda.server.features.budgets.feature:Budgets",
+        settings="ronda.server.features.budgets.settings:BudgetSettings",
+        when=("budgets",),
+    ),
 )
 
 Values: TypeAlias = Mapping[str, Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 
 from msgspec import Struct
 
@@ -11,6 +12,9 @@ from ronda.core.plan import ToolChoice
 from ronda.server.services.models import Target
 from ronda.wire.capabilities import Need
 from ronda.wire.door_request import DoorRequest
+
+# The id of the API key that a request came with, for the runs that it opens: a feature that counts by keys sets it.
+CALLER_KEY: ContextVar[str] = ContextVar("ronda_caller_key", default="")
 
 
 class Ask(Struct, frozen=True):

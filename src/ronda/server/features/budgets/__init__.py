@@ -1,0 +1,1 @@
+"""How much runs, sessions, keys and owners may spend: reserved before each model call, settled after it."""

@@ -1,0 +1,289 @@
+"""Budgets through the doors: what a limit lets through, what it refuses and in whose words, and what is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.interaction.doors import Door, Served, soon
+from tests.interaction.every_door import NAMES, PATHS, body_for
+
+from ronda import Agent
+from ronda.core.events import ModelFinished, RunStarted
+from ronda.core.parts import Usage
+from ronda.core.prices import Price
+from ronda.providers.script import Call, ScriptedModel, calls, says
+from ronda.server.features.budgets.ledger import TABLES, Account, Amounts, Ledger
+from ronda.server.features.budgets.settings import BudgetLimit, BudgetOptions
+from ronda.store.keys import KeyRow, hash_key
+from ronda.store.memory import MemoryCatalog
+from ronda.store.sqlite_catalog import SqliteCatalog
+from ronda.tools.function import as_tool
+
+PRICES: Any = {"script:*": Price(1.0, 10.0)}
+ANN, ANN_2, BOB = "rk_ann", "rk_ann_2", "rk_bob"
+
+
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def limited(scope: Any, **limits: Any) -> Any:
+    return {"prices": PRICES, "budgets": {"limits": [{"scope": scope, **limits}]}}
+
+
+async def add_keys(served: Served) -> None:
+    for number, (key, owner) in enumerate([(ANN, "ann"), (ANN_2, "ann"), (BOB, "bob")]):
+        await served.server.catalog.keys.add(KeyRow(f"key_{number}", owner, hash_key(key.encode()), 1.0))
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"}
+
+
+async def post(served: Served, name: str = "chat", stream: bool = False, key: str = ANN, **more: Any) -> Any:
+    body = body_for(name, stream) | {"max_tokens": 100} | more
+    if name == "conversations":
+        body = body_for(name, stream) | {"completion_args": {"max_tokens": 100}}
+    elif name == "responses":
+        body = body_for(name, stream) | {"max_output_tokens": 100}
+    async with soon(), served.http.post(f"{served.url}/{PATHS[name]}", json=body, headers=bearer(key)) as answer:
+        return answer.status, dict(answer.headers), await answer.text()
+
+
+def ledger_of(served: Served) -> Ledger:
+    feature: Any = served.server.features.find("budgets")
+    ledger: Ledger = feature.ledger
+    return ledger
+
+
+async def settled(served: Served) -> None:
+    feature: Any = served.server.features.find("budgets")
+    await served.all_over()
+    await feature.runs_ended()
+
+
+async def reserved(served: Served) -> int:
+    question = "SELECT count(*) FROM reservation"
+    found: int = await served.server.catalog.read(lambda db: db.execute(question).fetchone()[0])
+    return found
+
+
+# ---- at a limit ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_budget_that_is_used_up_is_a_402_in_the_words_of_each_door(door: Door, name: str, stream: bool) -> None:
+    model = ScriptedModel(says("one", usage=Usage(100, 100)))
+    async with door.serving(model, **limited("key", per="day", tokens=200)) as served:
+        await add_keys(served)
+        first = await post(served, name, stream)
+        await settled(served)
+        status, headers, text = await post(served, name, stream)
+
+        assert first[0] == 200, first
+        assert (status, "budget_exceeded" in text or name == "messages") == (402, True), text
+        assert "the budget of 200 tokens a day for this key is used up" in text
+        assert headers["x-ronda-budget"] == (
+            "scope=key; per=day; unit=tokens; limit=200; spent=200; reserved=0; remaining=0"
+        )
+        assert len(model.requests) == 1
+        assert (await post(served, name, stream, key=BOB))[0] != 402  # whose key has its own
+
+
+async def test_a_call_that_does_not_fit_is_refused_before_the_model_is_asked(door: Door) -> None:
+    model = ScriptedModel(says("one"))
+    async with door.serving(model, **limited("owner", usd=0.0005)) as served:
+        await add_keys(served)
+        plain = await post(served)  # 100 tokens of output are $0.001
+        stream = await post(served, stream=True)
+        await settled(served)
+
+        assert [plain[0], stream[0], len(model.requests), await reserved(served)] == [402, 402, 0, 0]
+        assert json.loads(plain[2])["error"]["code"] == "budget_exceeded"
+
+
+async def test_at_a_limit_the_run_answers_a_last_time_with_tools_off(door: Door) -> None:
+    model = ScriptedModel(calls("look"), calls("look"), says("That is all."))
+    async with door.serving(model, as_tool(look), **limited("run", rounds=3)) as served:
+        status, _, text = await post(served)
+        await settled(served)
+
+        answer = json.loads(text)
+        assert (status, answer["choices"][0]["message"]["content"]) == (200, "That is all.")
+        assert [request.choice.mode for request in model.requests] == ["auto", "auto", "none"]
+        assert "this is the last answer, with tools off" in answer["warnings"][0]
+        assert answer["budget"] == {
+            "scope": "run", "per": "total", "unit": "rounds", "limit": 3.0, "spent": 3, "reserved": 0, "remaining": 0.0,
+            "currency": None,
+        }  # fmt: skip
+        assert await reserved(served) == 0
+
+
+async def test_a_model_that_calls_tools_all_the_same_is_not_heard(door: Door) -> None:
+    model = ScriptedModel(calls("look"), calls("look"))
+    async with door.serving(model, as_tool(look), **limited("run", tool_calls=1)) as served:
+        status, _, text = await post(served)
+
+    assert (status, json.loads(text)["choices"][0]["message"]["content"]) == (
+        200,
+        "I stopped here: the budget of this run is used up.",
+    )
+
+
+async def test_streamed_and_plain_end_with_the_same_budget(door: Door) -> None:
+    found = []
+    for stream in (False, True):
+        async with door.serving(ScriptedModel(says("hi")), **limited("owner", usd=1.0)) as served:
+            await add_keys(served)
+            _, _, text = await post(served, stream=stream)
+            last = text if not stream else text.split("data: ")[-2]
+            found.append(json.loads(last)["budget"])
+    assert found[0] == found[1]
+    assert (found[0]["unit"], found[0]["currency"], found[0]["spent"]) == ("usd", "USD", pytest.approx(60e-6))
+
+
+async def test_a_price_that_is_not_known_is_refused_where_money_is_limited(door: Door) -> None:
+    limit = {"limits": [{"scope": "owner", "usd": 1.0}]}
+    model = ScriptedModel(says("one"), says("two"))
+    async with door.serving(model, budgets=limit) as served:
+        status, _, text = await post(served)
+    assert (status, "is not known" in text, len(model.requests)) == (402, True, 0)
+    async with door.serving(model, budgets={**limit, "unknown_price": "allow"}) as served:
+        assert (await post(served))[0] == 200
+        await settled(served)
+        [account] = [one for one in await ledger_of(served).accounts() if one.startswith("owner:")]
+        spent = await ledger_of(served).spent(Account("owner", account.partition(":")[2]), "total")
+    assert (spent.tokens, spent.usd, spent.unknown) == (15, 0.0, 1)
+
+
+# ---- who spends ----------------------------------------------------------------------------------------------------------
+
+
+async def test_keys_spend_what_their_runs_cost_and_an_owner_what_all_keys_do(door: Door) -> None:
+    model = ScriptedModel(*[says("x", usage=Usage(10 * n, n)) for n in range(1, 7)])
+    async with door.serving(model, prices=PRICES, budgets={"enabled": True}) as served:
+        await add_keys(served)
+        costs: dict[str, float] = {}
+        for key, stream in [(ANN, False), (ANN_2, True), (BOB, False), (ANN, True), (ANN_2, False), (BOB, True)]:
+            _, headers, _ = await post(served, key=key, stream=stream)
+            async with served.http.get(f"{served.url}/runs/{headers['x-ronda-run']}", headers=bearer(key)) as answer:
+                costs[key] = costs.get(key, 0.0) + (await answer.json())["usage"]["cost"]
+        await settled(served)
+        await served.server.catalog.keys.revoke("key_0", 2.0)
+        ledger = ledger_of(served)
+        spent = [(await ledger.spent(Account("key", f"key_{n}"), "total")).usd for n in range(3)]
+        owners = [(await ledger.spent(Account("owner", name), "month")).usd for name in ("ann", "bob")]
+        async with served.http.get(f"{served.url}/budgets", headers=bearer(ANN_2)) as answer:
+            shown = await answer.json()
+        starts = [events[0] for events in await served.events]
+
+    assert spent == [pytest.approx(costs[key]) for key in (ANN, ANN_2, BOB)]
+    assert owners == [pytest.approx(costs[ANN] + costs[ANN_2]), pytest.approx(costs[BOB])]
+    assert shown["spent"]["key"]["day"]["usd"] == pytest.approx(costs[ANN_2])
+    assert shown["data"] == []
+    assert [start.key for start in starts if isinstance(start, RunStarted)] == [
+        "key_0", "key_1", "key_2", "key_0", "key_1", "key_2",
+    ]  # fmt: skip
+
+
+async def test_runs_that_a_run_starts_spend_from_the_same_budget(door: Door) -> None:
+    child = Agent(ScriptedModel(calls("look"), says("poem")), name="poet", tools=[as_tool(look)])
+    model = ScriptedModel(calls(Call("poet", {"input": "rain"}, "p")), says("done"))
+    async with door.serving(model, child.as_tool(), **limited("run", rounds=9)) as served:
+        status, _, text = await post(served)
+        await settled(served)
+        left = await reserved(served)
+    assert (status, json.loads(text)["budget"]["spent"], left) == (200, 4, 0)
+
+
+async def test_a_call_that_broke_off_counts_what_was_shown(door: Door) -> None:
+    class Breaks(ScriptedModel):
+        async def call(self, request: Any, show: Any) -> ModelFinished:
+            if request.stream:
+                from ronda.core.events import TextDelta
+
+                show([TextDelta("x" * 400)])
+            raise asyncio.CancelledError
+
+    async with door.serving(Breaks(says("x")), **limited("owner", usd=1.0)) as served:
+        await add_keys(served)
+        await post(served, stream=True)
+        await settled(served)
+        spent = await ledger_of(served).spent(Account("owner", "ann"), "total")
+        assert (spent.tokens > 100, spent.rounds, await reserved(served)) == (True, 1, 0)
+
+
+# ---- the ledger ----------------------------------------------------------------------------------------------------------
+
+
+async def test_days_weeks_and_months_are_those_of_the_operator_s_time_zone() -> None:
+    now = 1_772_319_600.0  # 2026-02-28 23:00 UTC, a Saturday: in Berlin it is the first of March, a Sunday
+    catalog = MemoryCatalog()
+    catalog.add_tables("budgets", TABLES)
+    account, limits = (
+        Account("owner", "ann"),
+        [BudgetLimit("owner", per=per, tokens=9) for per in ("day", "week", "month")],
+    )
+    ledger = Ledger(catalog, limits, "Europe/Berlin", lambda: now)
+
+    async def spend(tokens: int) -> bool:
+        verdict = await ledger.reserve(
+            "run", f"{now}", [account], Amounts(tokens=tokens), keeps_last=False, room_for=lambda left: 0
+        )
+        await ledger.settle("run", f"{now}", [account], Amounts(tokens=tokens))
+        return verdict.refused_by is None
+
+    async def spent() -> list[float]:
+        return [one.spent for one in await ledger.standings([account])]
+
+    assert await spend(2)
+    now += 3600  # still Sunday there
+    assert await spend(3)
+    assert await spent() == [5, 5, 5]
+    now += 86400  # Monday, of the same month
+    assert await spent() == [0, 0, 5]
+    assert not await spend(5)
+
+
+async def test_a_limit_of_a_name_counts_before_that_of_each_and_the_table_before_the_settings(tmp_path: Path) -> None:
+    catalog = SqliteCatalog(str(tmp_path / "catalog.db"))
+    catalog.add_tables("budgets", TABLES)
+    ledger = Ledger(
+        catalog, [BudgetLimit("owner", tokens=1), BudgetLimit("owner", "ann", tokens=2)], "UTC", lambda: 0.0
+    )
+
+    async def limits(name: str) -> list[float]:
+        return [one.limit for one in await ledger.standings([Account("owner", name)])]
+
+    assert [await limits("ann"), await limits("bob")] == [[2], [1]]
+    await ledger.set_limit("owner", "*", "total", "tokens", 3)
+    assert [await limits("ann"), await limits("bob")] == [[2], [3]]
+    await ledger.set_limit("owner", "ann", "total", "tokens", 4)
+    assert [await limits("ann"), await limits("bob")] == [[4], [3]]
+    await ledger.set_limit("owner", "ann", "total", "tokens", None)
+    assert await limits("ann") == [2]
+    await catalog.close()
+
+
+def test_settings_that_cannot_be_are_refused() -> None:
+    from ronda.errors import BadConfig
+    from ronda.server.check_config import check_config
+    from ronda.server.features.table import make_config
+
+    for budgets, words in [
+        ({"timezone": "Mars/Base"}, "no such time zone"),
+        ({"limits": [{"scope": "key"}]}, "limits nothing"),
+        ({"limits": [{"scope": "run", "per": "day", "usd": 1}]}, "no days"),
+        ({"limits": [{"scope": "key", "usd": -1}]}, "no number from 0 on"),
+    ]:
+        with pytest.raises(BadConfig, match=words):
+            check_config(make_config({"model": "script:x", "budgets": budgets}))
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"limits": [{"scope": "planet", "usd": 1}]}, BudgetOptions)
