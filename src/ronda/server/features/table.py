@@ -116,6 +116,12 @@ FEATURES: Final[tuple[FeatureRow, ...]] = (
         when=("metrics",),
     ),
     FeatureRow(
+        "rates",
+        "ronda.server.features.rates.feature:Rates",
+        settings="ronda.server.features.rates.settings:RateSettings",
+        when=("rates",),
+    ),
+    FeatureRow(
         "budgets",
         "ronda.server.features.budgets.feature:Budgets",
         settings="ronda.server.features.budgets.settings:BudgetSettings",

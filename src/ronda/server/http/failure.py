@@ -13,7 +13,7 @@ from ronda.server.http.body_memory import RETRY_SECONDS, NoRoom
 from ronda.server.http.incoming import Header, Json
 from ronda.store import StoreError
 from ronda.store.reach import DatabaseAway
-from ronda.wire.failures import Failure
+from ronda.wire.failures import Failure, FailureType
 
 log = logging.getLogger("ronda.server")
 
@@ -31,7 +31,8 @@ _DO_NOT_RETRY: Header = (b"x-should-retry", b"false")
 
 def failure_of(error: RondaError) -> Failure:
     if isinstance(error, BadRequest):
-        return Failure(error.status_hint, "invalid_request_error", str(error), error.param, error.code, error.details)
+        kind: FailureType = "rate_limit_error" if error.status_hint == 429 else "invalid_request_error"
+        return Failure(error.status_hint, kind, str(error), error.param, error.code, error.details)
     if isinstance(error, StoreError):
         if not error.is_logged:
             log.error("%s", error)
