@@ -178,9 +178,8 @@ def _long() -> list[Line]:
 SCENES: Final[dict[str, Callable[[], list[Line]]]] = {
     "pallets": _pallets,
     "prepare": lambda: [calls("mistralrs_execute_python", code=PREPARE), says("Ready.")],
-    "short": lambda: _pallets(
-        DRAW
-    ),  # in a session that is prepared: for pictures, which name no folder of this machine
+    # In a session that is prepared: for pictures, which name no folder of this machine.
+    "december": lambda: _pallets(DRAW),
     "plan": lambda: _pallets(PLAN),  # the same without a figure, for recordings
     "calculate": lambda: [calls("calculate", expression="17 * 23"), says("17 × 23 = **391**.")],
     "think": lambda: [Line(reasoning=THOUGHT * 6, text="I have thought about it.")],

@@ -10,7 +10,7 @@ describe("code", () => {
     await ask(page, "a figure, please");
     await answered(page, "The figure is above");
     expect(await page.locator(".codearea").innerText()).toContain("plt.subplots");
-    expect(await page.locator(".terminal").innerText()).toContain("Harbour     1,940     118.7     17 Dec");
+    expect(await page.locator(".terminal").innerText()).toContain("Harbour       1,940       119     17 Dec");
     const figure = page.locator(".fig img");
     expect(await figure.evaluate((image: HTMLImageElement) => [image.complete, image.naturalWidth === image.width || image.naturalWidth > 100])).toEqual([true, true]);
     expect(await figure.getAttribute("alt")).toContain("Figure 1");
