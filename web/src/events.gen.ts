@@ -200,7 +200,9 @@ cost?: (number | null)
 /**
  * A person has to decide: whether a call may run ("approval"), or what a tool wants to know ("input").
  * 
- *     `arguments` is JSON text, as in a call; `schema` says what an answer of kind "input" must look like.
+ *     `arguments` is JSON text, as in a call; `schema` says what an answer of kind "input" must look like, `parameters` what other
+ *     arguments must look like that an approval brings. `cause` of an approval is that it is asked for ("permission"), or that data
+ *     could leave ("taint").
  */
 export interface Question {
 type: "asked"
@@ -216,6 +218,10 @@ message?: string
 expires_at?: number
 at?: number
 child?: string
+cause?: ("permission" | "taint")
+parameters?: {
+[k: string]: unknown
+}
 }
 /**
  * What is new of the arguments that a tool wants watched (`preview`). It follows the event that it was made from, and has its

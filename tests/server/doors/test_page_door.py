@@ -153,6 +153,7 @@ async def test_the_page_learns_what_the_server_has(door: Door) -> None:
         "search": False,
         "search_always": False,
         "round_requests": True,
+        "events": True,
     }
 
 

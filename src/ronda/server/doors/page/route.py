@@ -95,6 +95,7 @@ class PageDoor:
                 "search": config.enable_search,
                 "search_always": config.enable_search and config.search_mode == "always",
                 "round_requests": True,
+                "events": True,
             },
             "permission": config.agent_permission,
             "rounds": rounds,
