@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,18 @@ async def test_nobody_else_is_believed(door: Door) -> None:
 
     assert (before[0], forged[0], forwarded[0], after[0]) == (401, 401, 401, 401)
     assert (with_key[0], with_key[1]["owner"]) == (200, "bob")
+
+
+async def test_what_a_process_of_the_server_passes_on_is_known_by_its_proof(door: Door) -> None:
+    """A worker that was asked by the proxy passes a request on to the worker that drives its run, which no proxy asks."""
+    catalog = MemoryCatalog()
+    secret = await catalog.secret("trusted_proxy")
+    proof = hmac.digest(secret, b"ann", "sha256").hex()
+    async with door.serving(ScriptedModel(), catalog=catalog, **ELSEWHERE) as served:
+        ann = await me(served, **{"x-user": "ann", "x-ronda-user-proof": proof})
+        bob = await me(served, **{"x-user": "bob", "x-ronda-user-proof": proof})
+
+    assert (ann[0], ann[1]["owner"], bob[0]) == (200, "ann", 401)
 
 
 @pytest.mark.parametrize(
