@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 from tests.interaction.doors import Door, Served
 from tests.server.responses_door import connected
+from tests.tools.mcp.serving import config
 
 from ronda.providers.script import ScriptedModel, calls, says
 from ronda.server.config import ServerConfig
@@ -21,8 +23,10 @@ from ronda.server.features.metrics.labels import Bounded
 from ronda.server.features.metrics.settings import MetricsOptions
 from ronda.store.keys import KeyRow, hash_key
 from ronda.tools.function import as_tool
+from ronda.tools.mcp.config import Process
 
 ON: Any = {"metrics": MetricsOptions(enabled=True)}
+TINY = Path(__file__).parents[2] / "tools" / "mcp" / "tiny.py"
 DASHBOARD = Path(__file__).parents[3] / "docs" / "grafana-dashboard.json"
 
 
@@ -202,3 +206,14 @@ def test_the_dashboard_shows_figures_that_there_are() -> None:
 def _samples(metric: Any) -> list[str]:
     suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}.get(metric.type, ("",))
     return [metric.name + suffix for suffix in suffixes]
+
+
+async def test_each_mcp_server_is_told_of(door: Door) -> None:
+    tiny = config(Process(sys.executable, (str(TINY), "")), "tiny", era="legacy")
+    gone = config(Process(sys.executable, (str(TINY), "missing")), "gone", era="legacy")
+    async with door.serving(ScriptedModel(says("Hi.")), mcp=[tiny, gone], **ON) as served:
+        await served.ask(stream=False)
+        found = await figures(served)
+
+    assert (found["ronda_mcp_server_up", "server=tiny"], found["ronda_mcp_server_up", "server=gone"]) == (1, 0)
+    assert found["ronda_mcp_server_tools", "server=tiny"] == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ from tests.tools.mcp.serving import SECONDS, Watcher, call, config, http, listen
 from tests.tools.mcp.websocket_server import websocket_app
 
 from ronda.drive import ToolContext
+from ronda.drive.outgoing import OUTGOING, Outgoing
 from ronda.errors import BadConfig, ToolFailed
 from ronda.sandbox.processes import has_ended
 from ronda.tools.mcp.call import OpenCall
@@ -352,3 +354,17 @@ async def test_prompts_are_read_within_the_patterns_alone(era: str) -> None:
         assert output.content == "user: Say hello to Ada."
         with pytest.raises(ToolFailed, match="'hidden_prompt' of the MCP server 'every' is not among those"):
             await call(servers, "every_get_prompt", {"name": "hidden_prompt"})
+
+
+async def test_a_server_is_told_which_trace_a_call_is_part_of() -> None:
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    async with opened(tiny("meta")) as servers:
+        before = json.loads((await call(servers, "tiny_pid")).content)
+        token = OUTGOING.set(Outgoing(parent))
+        try:
+            during = json.loads((await call(servers, "tiny_pid")).content)
+        finally:
+            OUTGOING.reset(token)
+
+    assert "traceparent" not in before
+    assert during["traceparent"] == parent

@@ -49,6 +49,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
             os._exit(0)
         if HOW == "fickle":
             notify_changed()
+        if HOW == "meta":  # what came with the call
+            return {"content": [{"type": "text", "text": json.dumps(params.get("_meta", {}))}]}
         if HOW == "nonsense":
             return {"content": "no list"}
         return {"content": [{"type": "text", "text": str(os.getpid())}]}

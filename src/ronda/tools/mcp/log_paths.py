@@ -1,4 +1,4 @@
-"""Addresses of servers → logs of the packages that call them, without the paths: those may be as secret as a key.
+"""Addresses of servers → logs of the packages that call them, without paths and passwords: a path may be as secret as a key.
 
 Ronda's own lines leave them out themselves (`connection`). The packages write whole addresses, `httpx2` for every request. A path
 is known here for as long as a connection with its server is open.
@@ -39,19 +39,19 @@ _filter: Final = _WithoutPaths()
 
 def _hide(text: str) -> str:
     for path in sorted(_known, key=len, reverse=True):  # one may be the beginning of another
-        text = text.replace(path, "/…")
+        text = text.replace(path, "…@" if path.endswith("@") else "/…")
     return text
 
 
 @contextmanager
 def hidden_path(address: str) -> Iterator[None]:
-    """What these packages log meanwhile says nothing of the address's path and query."""
+    """What these packages log meanwhile says nothing of the address's path and query, nor of a name and a password in it."""
     parts = urlsplit(address)
-    path = parts.path + (f"?{parts.query}" if parts.query else "")
-    if len(path) < 2:
+    user, mark, _ = parts.netloc.rpartition("@")
+    hidden = {parts.path + (f"?{parts.query}" if parts.query else ""), parts.path, user + mark} - {"", "/"}
+    if not hidden:
         yield
         return
-    hidden = {path, parts.path} - {"", "/"}
     _known.update(hidden)
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_filter)  # which adds it once

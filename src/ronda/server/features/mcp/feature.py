@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ronda.core.events import Event, RunStarted
 from ronda.drive import Tool
-from ronda.server.features.contract import Ask, Brought, Feature, Services
+from ronda.server.features.contract import Ask, Brought, Feature, Figure, Services
 from ronda.server.features.mcp.named_servers import NamedServers
 from ronda.server.services.hosted_tools import ServerNames
 from ronda.tools.mcp.config import McpServer, through_proxy
@@ -54,6 +54,14 @@ class Mcp(Feature):
 
     async def reopen_tools(self, start: RunStarted, events: Sequence[Event]) -> Mapping[str, Tool]:
         return self._named.of_run(start.run)
+
+    def figures(self) -> Iterable[Figure]:
+        for one in () if self._servers is None else self._servers.here().status():
+            labels = {"server": one.name}
+            yield Figure(
+                "ronda_mcp_server_up", one.state == "connected", labels, help="1 for an MCP server that is connected."
+            )
+            yield Figure("ronda_mcp_server_tools", one.tools, labels, help="Tools that an MCP server has.")
 
     def begin(self) -> None:
         if self._servers is not None:
