@@ -43,6 +43,17 @@ class _Approved(TableStore):
             await self._change(change, (now, owner, session, now - LIFETIME))
         return tuple([one for one, _ in found])
 
+    async def list(self, owner: str, session: str, now: float) -> list[tuple[str, float]]:
+        """By name, and until when each holds if it is not used. Looking at them does not make them hold longer."""
+        question = f"SELECT {self._column}, used FROM {self._table} WHERE {_OF_SESSION} AND used >= ? ORDER BY 1"
+        rows: list[tuple[str, float]] = await self._rows(question, (owner, session, now - LIFETIME))
+        return [(name, used + LIFETIME) for name, used in rows]
+
+    async def take_back(self, owner: str, session: str, approved: str) -> bool:
+        """Whether it was there."""
+        statement = f"DELETE FROM {self._table} WHERE {_OF_SESSION} AND {self._column} = ?"
+        return await self._change(statement, (owner, session, approved))
+
     async def forget(self, owner: str, session: str) -> None:
         await self._change(f"DELETE FROM {self._table} WHERE {_OF_SESSION}", (owner, session))
 

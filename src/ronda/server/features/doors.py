@@ -268,7 +268,7 @@ class Own(Door):
         queue, sessions = services.catalog.queue, services.catalog.sessions
         self._feed = Feed(runs, queue, sessions, services.supervisor, answering.others)
         self._events = EventsDoor(runs, self._feed)
-        self._sessions = SessionsDoor(services.sessions, runs, queue, self._feed, most)
+        self._sessions = SessionsDoor(services.sessions, runs, services.catalog, self._feed, most)
         self.mcp = McpRoute(
             McpParts(answering, models, services.catalog.agents, services.agent_files, most, services.supervisor.sleep)
         )
@@ -294,6 +294,8 @@ class Own(Door):
             Route("POST", f"{_RUN}/answer", OWN, runs.answer_run, "write", of_run=""),
             Route("GET", "/v1/sessions", OWN, sessions.list_sessions, "read"),
             Route("POST", f"{_SESSION}/fork", OWN, sessions.fork_session, "write"),
+            Route("GET", f"{_SESSION}/approvals", OWN, sessions.list_approved, "read"),
+            Route("DELETE", f"{_SESSION}/approvals", OWN, sessions.take_back_approved, "write"),
             Route("GET", _SESSION, OWN, sessions.get_session, "read"),
             Route("PUT", _SESSION, OWN, sessions.put_session, "write"),
             Route("PATCH", _SESSION, OWN, sessions.patch_session, "write"),
@@ -301,6 +303,7 @@ class Own(Door):
             *[Route(method, "/mcp", MCP, self.mcp.answer, "run", loads=_MCP) for method in ("POST", "GET", "DELETE")],
             Route("GET", "/v1/models", MODELS, self._listing.list_models, "read"),
             Route("GET", "/v1/models/{name:path}", MODELS, self._listing.get_model, "read"),
+            Route("GET", "/v1/tools", OWN, self._listing.list_tools, "read"),
             Route("GET", "/v1/mcp", OWN, self._listing.list_mcp_servers, "read"),
             Route("POST", "/v1/render", OWN, self._transcripts.render, "run"),
             Route("POST", "/v1/transcripts/check", OWN, self._transcripts.check_transcript, "read"),

@@ -131,6 +131,16 @@ class Toolbox:
         return self._fixed.specs
 
     @property
+    def offered_specs(self) -> Sequence[ToolSpec]:
+        """Of all tools that every request is offered."""
+        return self._own().specs
+
+    @property
+    def requested_specs(self) -> Sequence[ToolSpec]:
+        """Of those that a request has to ask for: what runs code, searches, and the like."""
+        return [tool.spec for tools in self._capabilities.values() for tool in tools]
+
+    @property
     def names(self) -> list[str]:
         return [*self._own().handlers, *self._callbacks, *(() if self._features is None else self._features.tool_names)]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.types import ASGIApp
 
+from ronda.core.plan import ToolSpec
 from ronda.drive.offload import aside
 from ronda.server.doors.shapes import with_shape
 from ronda.server.http.incoming import Incoming, Json
@@ -58,6 +59,10 @@ class ListingDoor:
     async def list_mcp_servers(self, incoming: Incoming) -> ASGIApp:
         return Json(encode({"servers": [] if (servers := self._mcp()) is None else servers.here().status()}))
 
+    async def list_tools(self, incoming: Incoming) -> ASGIApp:
+        """What models here may call: what every request is offered, and what one has to ask for."""
+        return Json(encode({"object": "list", "data": _tool_rows(self._toolbox, current_scopes()), "has_more": False}))
+
     def _tools(self) -> dict[str, Any]:
         """What a model here has of tools, under mistral.rs's names."""
         available = {"tools_available": bool(self._toolbox.names)}
@@ -66,6 +71,37 @@ class ListingDoor:
         servers = mcp.here()
         connected = [one for one in servers.status() if one.state == "connected"]
         return available | {"mcp_tools_count": len(servers.all_tools()), "mcp_servers_connected": len(connected)}
+
+
+def _tool_rows(toolbox: Toolbox, scopes: Scopes) -> list[dict[str, Any]]:
+    """Those that the caller's key may use."""
+    offered = [spec for spec in toolbox.offered_specs if scopes.allows_tool(spec.name)]
+    rows = [_tool_row(spec, is_offered=True) for spec in offered]
+    known = {spec.name for spec in offered}
+    return rows + [
+        _tool_row(spec, is_offered=False)
+        for spec in toolbox.requested_specs
+        if spec.name not in known and scopes.allows_tool(spec.name)
+    ]
+
+
+def _tool_row(spec: ToolSpec, *, is_offered: bool) -> dict[str, Any]:
+    origin = spec.origin
+    return {
+        "object": "tool",
+        "name": spec.name,
+        "label": spec.name if origin is None else origin.tool,
+        "description": spec.description,
+        "source": {
+            "kind": spec.kind,
+            "type": spec.tool_type or None,
+            "server": None if origin is None else origin.server,
+        },
+        "labels": list(spec.labels),
+        "approval": spec.approval,
+        "parameters": spec.parameters,
+        "offered": is_offered,
+    }
 
 
 def _model_object(name: str, shape: FileShape, tools: dict[str, Any], *, is_broken: bool = False) -> dict[str, Any]:

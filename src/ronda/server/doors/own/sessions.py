@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Raw
 from starlette.types import ASGIApp
 
-from ronda.errors import BadRequest
+from ronda.errors import BadRequest, NotFound
 from ronda.host import session_documents
 from ronda.host.leases import Key
 from ronda.host.session_pages import write_page
@@ -21,7 +21,7 @@ from ronda.server.services.feed import Feed
 from ronda.server.services.run_states import queued_runs
 from ronda.server.services.runs import Runs
 from ronda.server.services.whole_sessions import WholeSessions
-from ronda.store.queue import Queue
+from ronda.store.catalog import Catalog
 from ronda.store.sessions import Cursor, SessionPage, SessionRow
 from ronda.wire.fields import bad, field, read_bounded, read_fields
 from ronda.wire.json import decode_or, encode
@@ -36,8 +36,9 @@ _MOST_TURNS: Final = 200  # of a page of a conversation
 
 
 class SessionsDoor:
-    def __init__(self, sessions: WholeSessions, runs: Runs, queue: Queue, feed: Feed, max_body: int) -> None:
-        self._queue = queue
+    def __init__(self, sessions: WholeSessions, runs: Runs, catalog: Catalog, feed: Feed, max_body: int) -> None:
+        self._queue = catalog.queue
+        self._approved = catalog.approved_tools
         self._feed = feed
         self._sessions = sessions
         self._runs = runs
@@ -102,6 +103,30 @@ class SessionsDoor:
         page = await write_page(self._runs.sessions, key, limit, before, lambda run: self._runs.read(run, key[0]))
         newest = await self._runs.journal.list_runs(RunQuery(key[0], session=key[1], children=False, limit=1))
         return Json(encode({**page, **_stand(newest.runs[0] if newest.runs else None)}))
+
+    async def list_approved(self, incoming: Incoming) -> ASGIApp:
+        """What was approved for the whole session, and is not asked about again in it."""
+        key = _key(incoming)
+        if not (found := await self._approved_in(key)):
+            await session_documents.find(self._runs.sessions, key)  # which raises NotFound
+        return Json(encode({"object": "list", "data": found, "has_more": False}))
+
+    async def take_back_approved(self, incoming: Incoming) -> ASGIApp:
+        """One tool (`?tool=`), or all: its next call is asked about again. Runs under way keep what they were told."""
+        key, tool = _key(incoming), Query(incoming).text("tool")
+        if tool is None:
+            await self._approved.forget(*key)
+        elif not await self._approved.take_back(*key, tool):
+            raise NotFound(f"'{tool[:100]}' is not approved in the session '{key[1]}'", param="tool")
+        return Json(encode({"object": "list", "data": await self._approved_in(key), "has_more": False}))
+
+    async def _approved_in(self, key: Key) -> list[dict[str, object]]:
+        now = self._runs.sessions.now()
+        tools, sends = await self._approved.list(*key, now), await self._approved.sends.list(*key, now)
+        return [
+            *[{"kind": "tool", "tool": name, "expires_at": until} for name, until in tools],
+            *[{"kind": "send", "tool": name, "expires_at": until} for name, until in sends],
+        ]
 
     async def put_session(self, incoming: Incoming) -> ASGIApp:
         key = _key(incoming)
