@@ -39,7 +39,6 @@ from ronda.wire.failures import Failure, error_in_stream
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.logprobs import join_logprobs
 from ronda.wire.openai_chat.choice import Choice
-from ronda.wire.openai_chat.usage import write_usage
 from ronda.wire.preview import ArgumentPatches
 from ronda.wire.showing import Showing
 
@@ -441,3 +440,31 @@ def _extras(turn: Turn) -> Mapping[str, Mapping[str, Any]]:
     from ronda.wire.gemini.signatures import for_chat
 
     return {id: {"extra_content": extra} for id, extra in for_chat(turn).items()}
+
+
+def write_usage(usage: Usage) -> dict[str, Any]:
+    """What runs used, as Chat Completions says it."""
+    fields: dict[str, Any] = {
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.input + usage.output,
+        "prompt_tokens_details": {"cached_tokens": usage.cached},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+    }
+    if usage.cost is not None:  # OpenRouter's name for it
+        fields["cost"] = usage.cost
+    prompt, completion = usage.prompt_seconds, usage.completion_seconds
+    if prompt or completion:  # an engine of ours, which knows
+        fields |= {
+            "avg_tok_per_sec": _rate(usage.total, prompt + completion),
+            "avg_prompt_tok_per_sec": _rate(usage.input, prompt),
+            "avg_compl_tok_per_sec": _rate(usage.output, completion),
+            "total_time_sec": round(prompt + completion, 3),
+            "total_prompt_time_sec": round(prompt, 3),
+            "total_completion_time_sec": round(completion, 3),
+        }
+    return fields
+
+
+def _rate(tokens: int, seconds: float) -> float:
+    return round(tokens / seconds, 2) if seconds else 0.0
