@@ -32,12 +32,16 @@ def _examine_prices(arguments: argparse.Namespace) -> Line:
         return Line("prices", "works", "what calls cost is worked out by a table on this machine")
     from ronda.cli.settings import read_config
     from ronda.providers.prices import is_known
+    from ronda.server.features.models.settings import ModelSettings
     from ronda.server.features.prices.settings import PriceSettings
 
     config = read_config(arguments)
     own = config.part(PriceSettings).prices
+    named = [(model.model, model.base_url) for model in config.part(ModelSettings).models.values()]
     unknown = [
-        spec for spec, base_url in config.model_places if find_price(own, spec) is None and not is_known(spec, base_url)
+        spec
+        for spec, base_url in [*config.model_places, *named]
+        if find_price(own, spec) is None and not is_known(spec, base_url)
     ]
     if unknown:
         names = ", ".join(f"'{spec}'" for spec in unknown)

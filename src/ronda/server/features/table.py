@@ -78,6 +78,12 @@ FEATURES: Final[tuple[FeatureRow, ...]] = (
     ),
     FeatureRow("sign_in", "ronda.server.features.sign_in.feature:SignInPage"),
     FeatureRow("keys", "ronda.server.features.keys.feature:Keys"),
+    FeatureRow(
+        "models",
+        "ronda.server.features.models.feature:NamedModels",
+        settings="ronda.server.features.models.settings:ModelSettings",
+        when=("models",),
+    ),
     FeatureRow("mcp", "ronda.server.features.mcp.feature:Mcp", when=("mcp_allow_url", GIVEN + "mcp")),
     FeatureRow(
         "web",

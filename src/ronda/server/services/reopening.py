@@ -189,6 +189,10 @@ class Reopener:
 
 async def named_target(models: Models, start: RunStarted) -> Target:
     """Who a run of no file was begun with. Raises NotFound where that is gone."""
+    if not start.agent and start.plan.model != models.default.spec:  # one of several models, by its own spec
+        found = await models.find_named(start.plan.model, start.owner)
+        if found is not None:
+            return found
     name = start.agent or "default"
     if start.version:  # the one that it began with, whatever it was called then
         name = f"{name.partition('@')[0]}@{start.version}"

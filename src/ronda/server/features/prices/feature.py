@@ -18,5 +18,7 @@ class Prices(Feature):
         self._prices = settings.part(PriceSettings).prices
 
     def around(self, run: Run, provider: Provider) -> Provider:
+        if getattr(provider, "is_priced", False):  # several models: each has its own price
+            return provider
         price = find_price(self._prices, run.plan.model)
         return provider if price is None else PricedModel(provider, price.cost, replaces=True)
