@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import tracemalloc
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from tests.timeouts import soon
 
 from ronda.core.events import Event, ModelFinished, ModelStarted
-from ronda.core.parts import AssistantTurn, Text
+from ronda.core.parts import AssistantTurn, Text, UserTurn
 from ronda.journal import codecs, sqlite_reader, sqlite_tables, sqlite_writer
 from ronda.journal.buffers import LARGE
 from ronda.journal.sqlite import SqliteJournal
@@ -126,3 +128,20 @@ async def test_a_long_run_is_read_by_a_thread_before_it_is_driven_on(
 
     assert here
     assert not any(here)
+
+
+async def test_a_large_conversation_is_written_with_one_copy_of_it_at_a_time(tmp_path: Path) -> None:
+    """The writer holds a turn as JSON, in a buffer of half as much again, and what it decodes from it in order to check it."""
+    size = 8 << 20
+    journal = SqliteJournal(tmp_path / "journal.db")
+    first = structs.replace(start("a"), turns=(UserTurn((Text("x" * size),)),))
+    tracemalloc.start()
+    try:
+        journal.append("a", [first])
+        await journal.barrier("a")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    await journal.close()
+
+    assert 1.9 * size < peak < 3 * size

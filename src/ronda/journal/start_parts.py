@@ -52,6 +52,7 @@ class StartSplitter(Generic[Id]):
         bodies = None if type(start.turns) is KnownTurns else list(map(encode, start.turns))
         if bodies is None or sum(map(len, bodies)) > LARGE_TRANSCRIPT:
             chain = self._chains.of(start.turns, bodies)
+            bodies = None  # each turn is encoded again when it is written: of 49 MB there need not be two copies
             if chain.size > LARGE_TRANSCRIPT:
                 tip = rows.put_turns(chain)
                 start = replace(start, turns=())

@@ -560,7 +560,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
         int,
         _requests(
             "--max-body-memory BYTES",
-            "the most bytes that the bodies of all requests being read may hold together; then 503",
+            "the most bytes that the bodies of all requests being read or answered may hold together; then 503",
             details="In one process. Bodies up to 256 KiB do not count. The 503 has `Retry-After`; for a message of a "
             "WebSocket the connection is closed with 1013.",
             unit="bytes",

@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 from tests.interaction.doors import Door, Json, Served, soon, user
 
+from ronda.core.events import ModelFinished
+from ronda.core.request import ModelRequest
+from ronda.drive import Show
 from ronda.errors import BadConfig
 from ronda.server.check_config import check_config
 from ronda.server.config import ServerConfig
-from ronda.server.http.body_memory import BodyMemory, NoRoom
+from ronda.server.http.body_memory import KEPT_COPIES, BodyMemory, NoRoom
 from ronda.testing import ScriptedModel, says
 
 MEMORY = 1024 * 1024
@@ -65,6 +68,13 @@ class WatchedMemory(BodyMemory):
 
     def release(self, size: int) -> None:
         super().release(size)
+        self._look()
+
+    def forget(self, size: int) -> None:
+        super().forget(size)
+        self._look()
+
+    def _look(self) -> None:
         if self.used == 0:
             self.is_free.set()
 
@@ -128,6 +138,47 @@ async def test_a_large_request_beside_others_is_told_to_come_again(door: Door, d
     assert "try again" in refused[2]
     assert (small.status, first, again) == (200, 200, 200)
     assert memory.used == 0
+
+
+class Blocked:
+    """A model that answers when it is let."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.let = asyncio.Event()
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        self.asked.set()
+        await self.let.wait()
+        return await ScriptedModel(says("done")).call(request, show)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_large_request_counts_until_it_is_answered(door: Door, stream: bool) -> None:
+    model = Blocked()
+    async with soon(), door.serving(model) as served:
+        memory = served.server.body_memory = WatchedMemory()
+        content = json.dumps({"messages": [user(SAID)], "stream": stream}).encode()
+        first = asyncio.create_task(served.post(content))
+        await model.asked.wait()
+        held = memory.used
+        refused = await served.post(body(SAID))
+        memory.is_free.clear()
+        model.let.set()
+        answered = await first
+        await memory.is_free.wait()
+        after = await served.post(body(SAID))
+
+    assert held == KEPT_COPIES * len(content)
+    assert (refused.status, answered.status, after.status) == (503, 200, 200)
+
+
+@pytest.mark.parametrize("problem", ["no JSON" + "x" * 400_000, json.dumps({"messages": 5, "x": SAID})])
+async def test_a_large_request_that_is_refused_gives_its_room_back(door: Door, problem: str) -> None:
+    async with serving(door, "a") as (served, memory):
+        refused = await served.post(problem.encode())
+
+    assert (refused.status, memory.used) == (400, 0)
 
 
 async def test_a_client_that_leaves_gives_its_room_back(door: Door) -> None:

@@ -6,6 +6,7 @@ middleware and response objects would cost a third of a plain request.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qs, quote
@@ -124,11 +125,16 @@ class Incoming:
             return read(body)
         if len(body) <= UNCOUNTED:
             return await read_body(body, read)
-        counted = self._memory.grow(0, len(body))
+        memory, counted, task = self._memory, self._memory.grow(0, len(body)), asyncio.current_task()
         try:
-            return await read_body(body, read)
-        finally:
-            self._memory.release(counted)
+            found = await read_body(body, read)
+        except BaseException:
+            memory.release(counted)
+            raise
+        memory.keep(counted)
+        assert task is not None
+        task.add_done_callback(lambda _: memory.forget(counted))  # each request is answered in a task of its own
+        return found
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body as it comes in, for one who does not keep it."""
@@ -157,24 +163,34 @@ class Incoming:
         body: bytes = message.get("body", b"")
         if not message.get("more_body"):
             return _within(body, limit)
-        pieces = [body]
+        pieces: list[bytes] = []
+        last = bytearray(body)
         size = len(body)
         counted = 0
         try:
             while message.get("more_body"):
                 message = await self.receive()
-                pieces.append(message.get("body", b""))
-                size += len(pieces[-1])
+                last += (piece := message.get("body", b""))
+                size += len(piece)
+                if len(last) >= _LARGE_PIECE:
+                    pieces.append(bytes(last))
+                    last = bytearray()
                 if size > limit:
                     raise TooLarge(f"the body has more than the {limit} bytes this server takes")
                 if size > UNCOUNTED:
                     counted = self._memory.grow(counted, size)
             if message["type"] == "http.disconnect":
                 raise BadRequest("the body broke off")
+            pieces.append(bytes(last))
             # Of more than a megabyte, joining lets go of the interpreter's lock: beside the loop nobody waits for it.
             return b"".join(pieces) if size <= LIGHT_BYTES else await aside(b"".join, pieces)
         finally:
             self._memory.release(counted)
+
+
+# Bytes. What a socket gives at a time is smaller, and the C library keeps such blocks among others that stay: after 20 bodies of
+# 49 MB it had 250 MB of them. Blocks of this size it gives back (`cli/memory`).
+_LARGE_PIECE: Final = 1 << 20
 
 
 def _check_type(content_type: bytes) -> None:
