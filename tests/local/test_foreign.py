@@ -175,6 +175,58 @@ async def test_a_schema_that_the_engine_cannot_use_is_no_reason_to_refuse(longca
     assert done.turn.text
 
 
+async def test_a_pattern_that_counts_is_not_left_to_the_engine(longcat: Engine) -> None:
+    """Such a one kept it busy until it was ended, and everybody else's answers with it."""
+    properties = {"a": {"type": "string", "pattern": "^((a{0,1000}){0,1000}){0,1000}$"}}
+    schema = {"type": "object", "properties": properties, "required": ["a"], "additionalProperties": False}
+    odd = ToolSpec("odd", "", Raw(msgspec.json.encode(schema)))
+
+    done = await Asking(longcat)("Hi", tools=(odd,), choice=REQUIRED, max_tokens=40, temperature=0)
+
+    assert [call.name for call in done.turn.calls] == ["odd"]
+
+
+@pytest.mark.parametrize("name", ["items", "nested", "strings", "recursive", "nothing", "elsewhere", "odd names"])
+async def test_a_hostile_schema_gets_an_answer(longcat: Engine, name: str) -> None:
+    """Whatever the engine makes of it, it goes on, and the call is a call of that tool."""
+    whole = {"type": "integer"}
+    parts: dict[str, object] = {
+        "items": {"type": "array", "items": whole, "maxItems": 9999},
+        "nested": {"type": "array", "items": {"type": "array", "items": whole, "maxItems": 300}, "maxItems": 300},
+        "strings": {"type": "string", "minLength": 100_000_000},
+        "recursive": {"$ref": "#"},
+        "nothing": False,
+        "elsewhere": {"$ref": "http://127.0.0.1:9/x.json"},
+        "odd names": {"type": "object", "properties": {'a"\n::= <|im_end|>': whole}},
+    }
+    schema = msgspec.json.encode({"type": "object", "properties": {"a": parts[name]}, "required": ["a"]})
+    odd = ToolSpec("odd", "", Raw(schema))
+
+    auto = await Asking(longcat)("Hi", tools=(odd,), max_tokens=8, temperature=0)
+    owed = await Asking(longcat)("Hi", tools=(odd,), choice=REQUIRED, max_tokens=60, temperature=0)
+
+    assert auto.turn.text or auto.turn.calls
+    assert [call.name for call in owed.turn.calls] == ["odd"]
+
+
+@pytest.mark.parametrize("shape", [FOREIGN[0], FOREIGN[1], FOREIGN[3]], ids=lambda shape: shape.model)
+async def test_a_template_that_begins_with_a_thought_calls_and_shows_no_thought_as_text(
+    shape: Shape, model_file: ModelFile, engine: Engine
+) -> None:
+    ends = "assistant\\n' }}{% endif %}"
+    assert shape.template.endswith(ends)
+    made = Engine(model_file, SMALL, shape.template.removesuffix(ends) + ends.replace("\\n", "\\n<think>\\n"))
+    ask = Asking(made)
+
+    owed = await ask("How is it in Rome?", tools=(WEATHER, NOW), choice=REQUIRED, max_tokens=200, seed=1)
+    auto = await ask("How is it in Rome?", tools=(WEATHER, NOW), max_tokens=24, seed=1, temperature=0)
+    made.close()
+
+    assert [call.name in ("get_weather", "now") for call in owed.turn.calls] == [True]
+    assert "<think>" not in owed.turn.text + auto.turn.text
+    assert auto.turn.reasoning or auto.turn.calls or "</think>" not in auto.turn.text
+
+
 @pytest.mark.parametrize("shape", UNREAD, ids=[shape.model for shape in UNREAD])
 async def test_calls_that_the_engine_cannot_read_are_put_as_hermes_puts_them(
     shape: Shape, model_file: ModelFile, engine: Engine

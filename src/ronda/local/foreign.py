@@ -98,6 +98,8 @@ class ForeignChat:
                 check_schema_text(bytes(tool.parameters), f"tools: {tool.name}")
         except BadRequest:
             return False  # a tool that may be called with any object; a strict one was refused before
+        if any(_repeats(bytes(tool.parameters)) for tool in request.tools):
+            return False
         return self._is_known()
 
     def _is_known(self) -> bool:
@@ -169,6 +171,26 @@ class ForeignChat:
         forced[PROMPT_TOKENS] += spent
         forced.pop("stop", None)
         return forced
+
+
+def _repeats(schema: bytes) -> bool:
+    """Whether a pattern of it counts: `(a{0,1000}){0,1000}`. The engine writes out every repetition, and is ended before its end.
+    In the manner of Hermes the grammar is tried first, in a process of its own."""
+    if b'"pattern' not in schema:  # so begins `patternProperties`, too
+        return False
+    found: list[Any] = [msgspec.json.decode(schema)]
+    while found:
+        part = found.pop()
+        if isinstance(part, dict):
+            patterns = [part.get("pattern")]
+            if isinstance(named := part.get("patternProperties"), dict):
+                patterns += named
+            if any(isinstance(pattern, str) and "{" in pattern for pattern in patterns):
+                return True
+            found += part.values()
+        elif isinstance(part, list):
+            found += part
+    return False
 
 
 def _assistant(text: str) -> Message:
