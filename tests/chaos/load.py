@@ -265,8 +265,16 @@ class Load:
     def events(self, server: Process, run: str) -> list[dict[str, Any]]:
         """What happened in a run that is over."""
         request = urllib.request.Request(f"{server.url}/runs/{run}/events")
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return [json.loads(line[6:]) for line in answer if line.startswith(b"data: ")]
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with urllib.request.urlopen(request, timeout=60) as answer:
+                    return [json.loads(line[6:]) for line in answer if line.startswith(b"data: ")]
+            except urllib.error.HTTPError as error:
+                # The server lost sight of its database for a moment, and asks to be asked again.
+                if error.code != 503 or "retry-after" not in error.headers or time.monotonic() > until:
+                    raise
+                time.sleep(float(error.headers["retry-after"]))
 
     def summary(self, server: Process) -> Summary:
         """What is seen of all runs."""
