@@ -23,7 +23,6 @@ Extra: TypeAlias = Literal[
     "postgres",
     "prices",
     "s3",
-    "schedules",
     "server",
     "web",
 ]
@@ -45,7 +44,6 @@ MODULES: Final[dict[Extra, tuple[str, ...]]] = {
     "postgres": ("psycopg",),
     "prices": ("genai_prices",),
     "s3": ("minio",),
-    "schedules": ("croniter",),
     "server": ("aiohttp", "starlette", "uvicorn", "websockets", *(() if sys.platform == "win32" else ("uvloop",))),
     "web": ("aiohttp", "pypdf", "trafilatura"),
 }
