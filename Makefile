@@ -167,6 +167,7 @@ docs: $(VENV)/.ready-dev $(SITE)/.ready ## write the pages that are made from th
 	$(BIN)/python docs/make_compatibility.py
 	$(BIN)/python docs/make_settings.py
 	$(BIN)/python docs/make_commands.py
+	$(BIN)/python docs/make_reference.py
 	PYTHONPATH=$(SITE) NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 	@echo "ronda: open build/site/index.html"
 

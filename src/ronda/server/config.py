@@ -478,7 +478,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
         _limits(
             "--max-result-chars N",
             "characters of a tool's result that a model is shown; it reads the rest from a file; 0 shows all",
-            details="See [files for a model](server.md#files-for-a-model).",
+            details="See [files for a model](files.md#files-for-a-model).",
         ),
     ] = RESULT_CHARS
     context_budget: Annotated[
@@ -486,7 +486,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
         _limits(
             "--context-budget N",
             "show a model at most so many characters of a conversation, and a summary of the rest",
-            details="See [guardrails and summaries](server.md#guardrails-and-summaries).",
+            details="See [guardrails and summaries](served-agents.md#guardrails-and-summaries).",
             least=1,
             because="it counts characters",
         ),
@@ -707,7 +707,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
         _storage(
             "--file-store PLACE",
             "where the bytes of files are kept: a folder, or s3://BUCKET/PREFIX",
-            details="See [files in a bucket](server.md#files-in-a-bucket).",
+            details="See [files in a bucket](files.md#files-in-a-bucket).",
             default="in the data folder",
         ),
     ] = None
