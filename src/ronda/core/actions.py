@@ -35,7 +35,7 @@ class Ask(Struct, frozen=True, gc=False):
 
 
 class Check(Struct, frozen=True, gc=False):
-    """Somebody must look before the run goes on: at the answer's form, at what the model is shown, at what it said, at a call."""
+    """To be checked before the run continues: at the answer's form, at what the model is shown, at what it said, at a call."""
 
     stage: CheckStage
     text: str = ""

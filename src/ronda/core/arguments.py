@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-# A text encoded n times needs 2ⁿ backslashes before each quote: nobody means more than a few layers.
+# A text encoded n times needs 2ⁿ backslashes before each quote: no model means more than a few layers.
 _MAX_LAYERS: Final = 4
 _LAYER: Final = ("{", '"', "`")  # how a string begins that holds arguments rather than talk
 

@@ -67,7 +67,7 @@ class OpenCalls(Struct, gc=False):
             raise ProtocolError(f"a second result for {id!r}")
         self.results[id] = result
         self.started.add(id)  # it has a result of its own, so it was
-        if self.questions:  # what its tool wanted to know, nobody wants to know any more
+        if self.questions:  # its tool does not need these answers any more
             self.questions = {key: one for key, one in self.questions.items() if one.call_id != id}
 
     def judge(self, verdict: Checked) -> None:
@@ -93,7 +93,7 @@ class OpenCalls(Struct, gc=False):
         return is_news
 
     def ask(self, question: Asked) -> None:
-        """About a call that would run if somebody let it; or for one that is running."""
+        """About a call that would run if it were approved; or for one that is running."""
         id = question.call_id
         if id not in self.asked or id in self.results or (question.kind == "input") != (id in self.started):
             raise ProtocolError(f"no call {id!r} to ask a question of kind {question.kind!r} about")
@@ -200,7 +200,7 @@ class OpenCalls(Struct, gc=False):
         return asks + calls if asks else calls
 
     def is_leaking(self, call: ToolCall, plan: Plan) -> bool:
-        """Whether the call could send out what must not leave, and nobody has let it in this session."""
+        """Whether the call could send out what must not leave, and was not approved in this session."""
         if call.name not in self.leaking:
             return False
         return not plan.sendable or send_key(call.name, call.arguments) not in plan.sendable
@@ -212,7 +212,7 @@ class OpenCalls(Struct, gc=False):
 
 
 def denial(answer: Answered) -> str:
-    """What the model reads of a call that nobody approved."""
+    """What the model reads of a call that was not approved."""
     text = "nobody approved it in time" if answer.decision == "expired" else "it was not approved"
     why = f": {answer.message.removesuffix('.')}" if answer.message else ""
     return f"Error: not run: {text}{why}."

@@ -87,7 +87,7 @@ class RunStarted(Struct, frozen=True, gc=False, tag="run_started", omit_defaults
     at: float = 0.0
     parent: tuple[str, int] | None = None
     session: str = ""
-    owner: str = ""  # whose key started it: nobody else may see it
+    owner: str = ""  # whose key started it: no other owner may see it
     sibling: int = 0  # which of several choices this is
     about: dict[str, Raw] = {}  # what a door wants to know again when it writes the answer anew
     agent: str = ""  # the name of the agent that runs; none for a model by itself
@@ -95,7 +95,7 @@ class RunStarted(Struct, frozen=True, gc=False, tag="run_started", omit_defaults
     outlives: bool = False  # it goes on when its client, or the process that drives it, is gone
     file: AgentFile | None = None  # what the agent was read from: to open the run again, wherever that is
     version: int = 0  # of the agent, where it has several
-    call: str = ""  # the call of its parent that this run answers: whoever drives the parent drives it
+    call: str = ""  # the call of its parent that this run answers: the parent's driver drives it
     marks: tuple[
         str, ...
     ] = ()  # what it inherits beside those of its turns: what the run, or session, before it had read
@@ -325,7 +325,7 @@ EndReason: TypeAlias = Literal[
 EndCode: TypeAlias = Literal[
     "model_failed",  # no answer to be had
     "model_interrupted",  # an answer broke off after part of it was shown
-    "tool_missing",  # a tool was called that nobody here can run
+    "tool_missing",  # a tool was called that has no handler here
     "no_call",  # a call was required, and none was made
     "wrong_format",  # the answer is not the JSON that was asked for
     "guardrail",

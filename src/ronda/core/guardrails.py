@@ -1,6 +1,6 @@
 """Guardrails as they are given to a run: callables that see what goes in, what comes out and what is called, and judge it.
 
-They live with whoever drives the run, as tool handlers do. The run itself knows only which of the three there are (its plan)
+They live with the run's driver, as tool handlers do. The run itself knows only which of the three there are (its plan)
 and what they said (`Checked`), so a run that is resumed does not ask again.
 """
 

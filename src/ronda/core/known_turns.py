@@ -1,6 +1,6 @@
 """Turns of which the beginning was looked at before: in a session it is the same objects, request after request.
 
-Looking again would cost each request as much as all those before it. It is a tuple like any other to whoever does not ask.
+Looking again would cost each request as much as all those before it. It is a tuple like any other to code that does not ask.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ronda.core.parts import Turn
 
 class KnownTurns(tuple[Turn, ...]):
     """Of the first `known` turns every call is answered, they are as large as `size` says, `whole` are the files that
-    have all of results of which they have a part, and `marks` is what whoever has read them has read."""
+    have all of results of which they have a part, and `marks` are those of a reader of them."""
 
     known: int
     size: int

@@ -28,7 +28,7 @@ LEAST_RESULT_CHARS = 1_000  # of which half would be the note that says how to r
 SERVER_ROUNDS = 256
 MAX_ITERATIONS = 10  # tool rounds of a run of the library: Prompty's figure, by Prompty's name
 
-# A model that asks for tools nobody has, or writes calls nobody can read, gets this many chances in a row.
+# A model that asks for tools that are not there, or writes calls that cannot be read, gets this many chances in a row.
 UNKNOWN_IN_A_ROW = 3
 CUT_IN_A_ROW = 3
 
@@ -66,7 +66,7 @@ class Retry(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
     one longer than max_interval ends the tries, since calling earlier would only fail again.
 
     All that is for calls that fail before anything was shown. An answer that breaks off after part of it was shown ends the
-    run; with `on_interrupt` "again" the model is asked again, as often, and whoever watches sees a second attempt begin.
+    run; with `on_interrupt` "again" the model is asked again, as often, and followers see a second attempt begin.
     """
 
     initial_interval: float = 0.5

@@ -54,7 +54,7 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
     exclusive: str | None = None  # calls with the same key never overlap within a session
     timeout: float | None = None
     bound: tuple[str, ...] = ()  # filled in from the inputs, never by the model
-    declared: str = "function"  # the kind that its file gives it: said where there is nobody to run it
+    declared: str = "function"  # the kind that its file gives it: said where no handler runs it
     no_arguments_needed: bool = False  # so an empty argument text means {}
     native: Raw = NULL  # a caller's own declaration, where ours would not say it the same way
     native_api: str = ""  # whose dialect that is, or what its name is made for; no other wire is sent it
@@ -68,7 +68,7 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
     is_hosted: bool = False  # the model's own service runs it, out of our sight
     deferred: bool = False  # the model is not shown it before it has looked for it
     checks_arguments: bool = False  # it says itself what is wrong with them, in words of its own
-    preview: tuple[str, ...] = ()  # arguments, by JSON pointer, that whoever watches sees while the model writes them
+    preview: tuple[str, ...] = ()  # arguments, by JSON pointer, that followers see while the model writes them
 
 
 class ToolChoice(Struct, frozen=True, omit_defaults=True):
@@ -136,7 +136,7 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     limits: Limits = Limits()
     retry: Retry = RETRY
     parallel: bool = True
-    stream: bool = False  # somebody is watching: ask the provider for deltas
+    stream: bool = False  # a client watches: ask the provider for deltas
     format_is_enforced: bool = False  # the provider cannot but answer in `options.response_format`
     format_is_wish: bool = False  # an answer in another form stands, if asking again brings no better one
     on_unknown_tool: Literal["tell", "raise"] = "tell"

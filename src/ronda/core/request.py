@@ -21,11 +21,11 @@ class ModelRequest(Struct, gc=False):
     tools: tuple[ToolSpec, ...]
     choice: ToolChoice
     options: Options
-    stream: bool  # somebody watches: show deltas
+    stream: bool  # a client watches: show deltas
     run: str
     round: int
     attempt: int
     scratch: dict[str, Any]
     max_bytes: int = ANSWER_BYTES  # of the answer, as it arrives
-    is_heavy: bool | None = None  # so large that writing it down would hold others up; None: whoever writes it looks
+    is_heavy: bool | None = None  # so large that writing it down would hold others up; None: its writer looks
     room: Wait | None = None  # to be awaited before more is read, where `show` said that there is none

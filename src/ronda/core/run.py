@@ -5,13 +5,13 @@
     recover()      what a crash left unsaid, as events
 
 Everything that decides how the loop goes on is in this file and the small ones it is made of, and nothing else is: no await, no
-clock, no randomness, no network, no vendor's name. Whoever drives a run does what `todo` says and reports what happened;
-whoever watches one reads the same events. A run does not know whether it was restarted, whether anybody listens, or what a
+clock, no randomness, no network, no vendor's name. A run's driver does what `todo` says and reports what happened;
+its followers read the same events. A run does not know whether it was restarted, whether anybody listens, or what a
 model is.
 
     state         what a run is made of, and what the outside may ask of it
     calls         the calls of one turn, and what has become of each
-    triage        which of them are answered at once, because nobody will run them
+    triage        which of them are answered at once, because they will not be run
     obligations   what an answer owes, and asking again for it
     stuck         how often a model may do what leads nowhere
     endings       how a run ends at a limit
@@ -32,7 +32,7 @@ Where the plan says so, a model call is preceded by Compact (the conversation ou
 at what goes in); what the model said, and each call before it is run, are looked at too. What people say meanwhile (Steered)
 waits for the next model call, and makes one necessary where the run was about to finish.
 
-A call that a person has to approve is asked about (Asked) and stays open until somebody has decided (Answered). The calls
+A call that a person has to approve is asked about (Asked) and stays open until it is decided (Answered). The calls
 beside it go on; when nothing else is left to do, `todo` is empty and the run `is_waiting`.
 """
 
@@ -419,7 +419,7 @@ class Run(RunState):
         """After a crash: close what was under way. Repeatable calls are started again, others have an unknown outcome.
 
         `shown` is what is kept of the previews since the last model call began: what the answer under way had said so far.
-        The events are applied here; whoever recovers a run journals them before driving on.
+        The events are applied here; the recovery of a run journals them before it is driven.
         """
         facts: list[Fact] = []
         if self.ended is not None:

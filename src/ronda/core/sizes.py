@@ -159,7 +159,7 @@ def event_size(event: Event, most: int) -> int:
 
 
 def events_size(events: Iterable[Event], most: int) -> int:
-    """Of several events of a run that nobody has at hand."""
+    """Of several events of a run that is not in memory."""
     return sum([event_size(event, most) for event in events])
 
 

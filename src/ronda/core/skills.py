@@ -15,7 +15,7 @@ class SkillVersion(Struct, frozen=True):
 
 
 class StoredSkill(Struct, frozen=True):
-    """`default` is the number of the version that counts where nobody says which; `revision` counts changes."""
+    """`default` is the number of the version that is used where no version is named; `revision` counts changes."""
 
     id: str
     title: str

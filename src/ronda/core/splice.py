@@ -5,8 +5,8 @@ compared with the visible turns of the session: what people said, and what an as
 
     it begins with all of them                      go on: rounds of tools that the client never saw are put back
     it shares a beginning, or is one                branch there
-    it shares nothing, and nobody answers in it     append
-    it shares nothing, and somebody does            it is the conversation: branch at the root
+    it shares nothing, and has no answer            append
+    it shares nothing, and has one                  it is the conversation: branch at the root
 
 Instructions are the request's alone: a session has none.
 """
@@ -108,7 +108,7 @@ def _append(stored: Sequence[Turn], incoming: Sequence[Turn]) -> SplicedConversa
 
 def _visible(turns: Sequence[Turn], own: Collection[int] = NOTHING) -> Iterator[_Visible]:
     """One after the other: a request that only brings something new differs from the first."""
-    begins: int | None = None  # of an answer: all that an assistant said and did until somebody else speaks
+    begins: int | None = None  # of an answer: all that an assistant said and did until another role speaks
     for at, turn in enumerate(turns):
         if type(turn) is UserTurn and at not in own:
             if begins is not None:

@@ -114,7 +114,7 @@ class RunState:
         self._steering: list[UserTurn] = []  # said, but not heard yet
         self._is_guarded = bool(plan.guards) or plan.context_budget is not None
         self._is_timed = plan.limits.seconds is not None
-        self._at = start.at  # of the newest fact, where somebody counts
+        self._at = start.at  # of the newest fact, where time is limited
         self._marks = marks_in(start.turns)
         if start.marks:
             self._marks |= marks_of(start.marks)
@@ -135,18 +135,18 @@ class RunState:
 
     @property
     def questions(self) -> tuple[Asked, ...]:
-        """Those that nobody has answered yet."""
+        """Those that are not answered yet."""
         return tuple(self._calls.questions.values())
 
     @property
     def is_waiting(self) -> bool:
-        """Nothing is left to do until somebody answers: no tool is running, and none can be started."""
+        """Nothing is left to do until a person answers: no tool is running, and none can be started."""
         calls = self._calls
         return bool(calls.questions) and not calls.running and not calls.todo(self.plan, self.tools)
 
     @property
     def waits_for_people(self) -> bool:
-        """Nothing happens until somebody answers, although a tool may run: one that has asked, and waits in its process."""
+        """Nothing happens until a person answers, although a tool may run: one that has asked, and waits in its process."""
         calls = self._calls
         if not calls.questions:
             return False

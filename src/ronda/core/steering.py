@@ -1,4 +1,4 @@
-"""What people say to a run while it is under way: any thread puts it in, whoever drives the run takes it out."""
+"""What people say to a run while it is under way: any thread puts it in, the run's driver takes it out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import deque
 class Steering:
     """Messages for the next model call of a run. Sending never interrupts: a tool that is running runs to its end.
 
-    What was sent after the last model call of a run stays here: `has_pending` says so, and nobody is called for it.
+    What was sent after the last model call of a run stays here: `has_pending` says so, and no model is called for it.
     """
 
     __slots__ = ("_messages",)
@@ -31,7 +31,7 @@ class Steering:
         for _ in range(len(self._messages)):
             try:
                 taken.append(self._messages.popleft())
-            except IndexError:  # somebody else drains too
+            except IndexError:  # another thread drains too
                 break
         return taken
 

@@ -66,7 +66,7 @@ class StuckDetector(Struct, gc=False):
         return results
 
     def _count_call(self, call: ToolCall, content: str) -> int:
-        """How often this call has come to this result. Most results are new: then nobody has to read the arguments."""
+        """How often this call has come to this result. Most results are new: then the arguments need not be read."""
         key = (call.name, content)
         if key not in self.first:
             self.first[key] = call.arguments

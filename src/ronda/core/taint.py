@@ -53,7 +53,7 @@ def marks_of(labels: Iterable[str]) -> frozenset[str]:
 
 
 def marks_in(turns: Sequence[Turn]) -> frozenset[str]:
-    """What whoever has read a conversation has read."""
+    """The marks of a reader of a conversation."""
     marks: set[str] = set()
     if type(turns) is KnownTurns:
         marks.update(turns.marks)
@@ -101,7 +101,7 @@ def marks_of_hosted(tools: Iterable[ToolSpec]) -> frozenset[str]:
 
 
 def may_not_send(marks: frozenset[str]) -> bool:
-    """Whether whoever has read this sends nothing out without a person's word."""
+    """Whether a reader of this sends nothing out without a person's approval."""
     return marks >= _READ
 
 

@@ -111,7 +111,7 @@ def repair(turns: Sequence[Turn], known: int = 0) -> Sequence[Turn]:
         if type(turn) is AssistantTurn or type(turn) is ToolTurn:
             break
     else:
-        return turns  # nearly always: nobody has called anything
+        return turns  # nearly always: nothing was called
     fixed: list[Turn] = []
     changed = False
     waiting: tuple[ToolCall, ...] = ()  # calls of the assistant turn just before

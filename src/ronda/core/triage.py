@@ -1,4 +1,4 @@
-"""The calls of a finished turn → those that are answered at once, because nobody will run them.
+"""The calls of a finished turn → those that are answered at once, because they will not be run.
 
 A turn that was cut, arguments that cannot be read, a tool that does not exist, a limit that is reached: each gets the result the
 model reads instead. Counting how often that happens is the run's affair.
@@ -71,8 +71,8 @@ def triage(
                 found.end = Finish("failed", message=f"Tool not registered: {call.name}", code="tool_missing")
         elif spec.kind == "caller":
             if plan.on_unknown_tool == "raise":
-                nobody = f"No handler registered for tool: {call.name} (kind: {spec.declared})"
-                found.end = Finish("failed", message=nobody, code="tool_missing")
+                missing = f"No handler registered for tool: {call.name} (kind: {spec.declared})"
+                found.end = Finish("failed", message=missing, code="tool_missing")
         elif approval_of(plan, spec, call.arguments) == "deny":
             found.results[call.id] = ToolResult(call.id, NOT_PERMITTED.format(call.name), failed=True)
         elif room is not None and room <= 0:

@@ -6,7 +6,7 @@
 
 What it asks of others are two small protocols, `Provider` and `Tool`. It knows no vendor, no HTTP and no storage. Cancelling
 the task that drives a run stops it: nothing keeps running, and what was shown is kept. The run ends `cancelled`, or
-`interrupted`, or stays as it is for somebody else to drive on, as `why_stopped` says.
+`interrupted`, or stays as it is for another driver, as `why_stopped` says.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What driving a run asks of others: a model, tools, and somebody who listens. Two small protocols, and the values they pass."""
+"""What driving a run asks of others: a model, tools, and a listener. Two small protocols, and the values they pass."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ronda.wire.projection import Projection
 NO_DEPS: Final = object()  # of a run whose program gave nothing to its tools: None may be what was given
 NOBODY_TO_ASK: Final = "there is nobody to ask"
 
-# False: whoever watches is far behind. A provider then awaits `request.room` before it reads on.
+# False: the followers are far behind. A provider then awaits `request.room` before it reads on.
 Show: TypeAlias = Callable[[list[Preview]], bool | None]
 Emit: TypeAlias = Callable[[list[Event]], bool | None]  # of previews, the same
 # Why the task that drives a run was cancelled: a caller wanted its end, another request wants its session, its process ends with
@@ -64,7 +64,7 @@ class Capabilities(Struct, frozen=True):
     enforces_format: Callable[[Options], bool] = _enforces_none
     # Several answers to one request; they are in the order of those they are shown to.
     call_many: CallMany | None = None
-    # How many tokens a request takes. No model is called; raises UpstreamError where nobody can say.
+    # How many tokens a request takes. No model is called; raises UpstreamError where it is not known.
     count_tokens: Callable[[ModelRequest], Awaitable[int]] | None = None
     # What would be sent for a request, and what was changed for it.
     project: Project | None = None
@@ -130,7 +130,7 @@ class ToolContext(Struct, Generic[Deps], frozen=True):
     session: str
     round: int
     call_id: str
-    start_child: StartChild | None = None  # how a tool starts an agent; None where nobody can
+    start_child: StartChild | None = None  # how a tool starts an agent; None where it cannot
     owner: str = ""  # whose run it is
     deadline: float | None = None  # when the call is given up, in seconds since 1970
     workspace: str | None = None  # a folder for the files of its run, if it has one
@@ -159,7 +159,7 @@ class ToolContext(Struct, Generic[Deps], frozen=True):
         return frozenset() if self.channel is None else self.channel.marks
 
     def progress(self, text: str, stream: str = "", part: int = 0) -> None:
-        """Show whoever watches what there is so far: from any thread, and as often as you like. The model does not see it.
+        """Show the followers what there is so far: from any thread, and as often as you like. The model does not see it.
 
         `stream` and `part` are as in `ToolProgressed`.
         """
@@ -173,7 +173,7 @@ class ToolContext(Struct, Generic[Deps], frozen=True):
         return await self.model(self.call_id, turns, options)
 
     async def ask(self, message: str, schema: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
-        """Ask a person; None if they decline, or nobody answers in time. `schema` says what the answer must look like.
+        """Ask a person; None if they decline, or do not answer in time. `schema` says what the answer must look like.
 
         Raises ToolFailed where there is nobody to ask.
         """
@@ -188,7 +188,7 @@ def question_id(run: str, number: int) -> str:
 
 
 def child_id(run: str, round: int, call: str) -> str:
-    """The run that a call of an agent is: derived, so that whoever goes on with the parent finds it."""
+    """The run that a call of an agent is: derived, so that the parent's next driver finds it."""
     return f"run_{blake2b(f'{run} {round} {call}'.encode(), digest_size=12).hexdigest()}"
 
 

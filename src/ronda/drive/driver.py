@@ -70,12 +70,12 @@ AT_ONCE = 64  # calls that begin in one turn of the event loop: each takes it so
 
 
 class Driver:
-    """Drives a run to its end, or until it `is_waiting`: then it can be driven on when somebody has answered.
+    """Drives a run to its end, or until it `is_waiting`: then it can be driven on when it is answered.
 
     What the run's plan asks for besides is set on it: `guardrails`, who sums up (`summarize`; else an excerpt will do), what
     people say meanwhile (`steering`) and send to it (`inbox`: their answers), how tools start agents (`start_child`), and a
     folder for them (`workspace`). `is_cancelled` is asked before every step, for those who cannot wait for the next await.
-    With `at_once` a model call is told of before it is made, also where nobody is shown previews.
+    With `at_once` a model call is told of before it is made, also where no previews are shown.
     """
 
     # Many, and read in every round: slots stay quick however many there are, an instance's dictionary does not.
@@ -147,7 +147,7 @@ class Driver:
             emit(batch)
 
     def show(self, batch: Sequence[Preview]) -> bool:
-        """False if whoever watches is far behind."""
+        """False if the followers are far behind."""
         if self.has_callers:
             if self.call_ids is None:
                 self.call_ids = CallIds(self.run)
@@ -245,7 +245,7 @@ class Driver:
             raise asyncio.CancelledError
 
     def _release(self) -> None:
-        """Somebody else drives on, and is to know that this process ended in order."""
+        """The next driver is to know that this process ended in order."""
         run = self.run
         if run.ended is not None or run.is_waiting:
             return
@@ -290,7 +290,7 @@ class Driver:
         if nudge is not None:
             turns = [*turns, user(nudge)]
         choice = NONE if last else plan.choice if action.owes else plan.choice.when_met
-        stream = plan.stream and "output" not in plan.guards  # nobody sees what a guardrail has not seen
+        stream = plan.stream and "output" not in plan.guards  # what a guardrail has not seen is not shown
         most, new, self.size = plan.limits.answer_bytes, run.size - self.size, run.size
         heavy = (new > LIGHT or len(turns) < self.turns_before) and self._is_heavy(turns, new)
         self.turns_before = len(turns)
@@ -443,7 +443,7 @@ class Driver:
         return started
 
     async def _next_of(self, tasks: list[asyncio.Task[ToolFinished | Waiting]]) -> None:
-        """Until one of them is done, or somebody has answered a question that keeps another from starting."""
+        """Until one of them is done, or a question is answered that keeps another from starting."""
         if self.inbox:
             return
         waits: list[asyncio.Future[Any]] = [*tasks]
@@ -469,7 +469,7 @@ class Driver:
     def finished(self, done: ToolFinished | Waiting) -> None:
         if isinstance(done, ToolFinished):
             now = self.now
-            force_setattr(done, "at", now())  # nobody has seen it yet
+            force_setattr(done, "at", now())  # it was not shown yet
             if self.sampled:
                 _, usage = self.sampled.pop(done.result.call_id, (0, NO_USAGE))
                 done = replace(done, usage=done.usage + usage)

@@ -1,6 +1,6 @@
 """What a plan asks for besides models and tools: guardrails are asked, conversations summed up.
 
-What they say becomes events. A guardrail that is not there, fails, or says something nobody understands has said no; a summary
+What they say becomes events. A guardrail that is not there, fails, or says something unreadable has said no; a summary
 that fails is replaced by an excerpt.
 """
 

@@ -1,8 +1,8 @@
-"""What people send to a run while somebody drives it: answers to its questions, and what the model is to hear.
+"""What people send to a run while it is driven: answers to its questions, and what the model is to hear.
 
 An answer is looked at when it is sent: one that cannot be taken is refused there, by name, and its question stays open. The
 driver looks in here between two steps, and is called while it waits for a model or for tools: what was sent is recorded at
-once, however long these take. Whoever must know that it is uses `submit`.
+once, however long these take. A sender that must know that it is uses `submit`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def acknowledge(receipt: Receipt | None) -> None:
 def refuse(receipt: Receipt | None, problem: BaseException) -> None:
     if receipt is not None and not receipt.done():
         receipt.set_exception(problem)
-        receipt.exception()  # whoever sent it may have left
+        receipt.exception()  # its sender may have left
 
 
 async def wait_for_first(futures: Collection[asyncio.Future[Any]], seconds: float | None = None) -> None:
@@ -45,7 +45,7 @@ async def wait_for_first(futures: Collection[asyncio.Future[Any]], seconds: floa
 
 
 class Inbox:
-    """`seconds`: for how long somebody is waited for in this process; a question may stay open for longer."""
+    """`seconds`: for how long an answer is waited for in this process; a question may stay open for longer."""
 
     __slots__ = ("_arrival", "_expected", "_run", "messages", "on_arrival", "seconds")
 
@@ -94,7 +94,7 @@ class Inbox:
         return taken
 
     def close(self, problem: BaseException | None = None) -> None:
-        """Nobody drives the run any more: what it has not taken comes to nothing."""
+        """The run is not driven any more: what it has not taken is dropped."""
         for message, receipt in self.take():
             what = f"question '{message.id}'" if type(message) is Answered else "this"
             over = AlreadyAnswered(f"run '{self._run.id}' was over before {what} reached it")

@@ -45,9 +45,9 @@ _loaded: Final[set[str]] = set()
 
 
 async def load(*names: str) -> None:
-    """Import modules that are slow to import, before somebody does who cannot wait. They are found in no time from then on.
+    """Import modules that are slow to import, before code does that cannot wait. They are found in no time from then on.
 
-    What cannot be imported is left to whoever needs it to say so.
+    What cannot be imported is left to the code that needs it to report.
     """
     if _loaded.issuperset(names):  # `sys.modules` has a module from the beginning of its import on
         return

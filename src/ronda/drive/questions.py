@@ -1,6 +1,6 @@
 """What a run asks people, and what they answer: recorded, as everything else is.
 
-For an approval nobody waits here: the question is put, and the run goes on with what is left to do. A tool that wants to know
+Nothing waits here for an approval: the question is asked, and the run does what is left to do. A tool that wants to know
 something waits for it, and with the tool its run.
 """
 

@@ -1,6 +1,6 @@
 """A tool that is running asks the run's own model something: one call, within what the run has left.
 
-What it used is counted with the tool's result. It changes nothing else of the run, and nobody is shown it.
+What it used is counted with the tool's result. It changes nothing else of the run, and it is not shown.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ronda.tools")
 
-PROGRESS_BYTES: Final = 64 * 1024  # of one call, at the most: it is kept for as long as somebody may follow the run
+PROGRESS_BYTES: Final = 64 * 1024  # of one call, at the most: it is kept for as long as the run can be followed
 
 
 class Waiting(Struct, frozen=True):
@@ -55,7 +55,7 @@ async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished | Waiting:
     except asyncio.CancelledError:
         if is_being_cancelled():
             raise
-        # Nobody cancelled us: the tool awaited something that was cancelled, which is its own failure.
+        # This task was not cancelled: the tool awaited something that was cancelled, which is its own failure.
         return tool_failure(call, "it was cancelled")
     except SystemExit as error:  # a tool that was a program once, and still ends as one
         return tool_failure(call, f"it tried to end the program: {error!r}")
@@ -226,7 +226,7 @@ async def _long_text(text: str) -> str:
 
 
 def is_being_cancelled() -> bool:
-    """Somebody cancelled us, rather than something that was awaited."""
+    """This task was cancelled, rather than something that was awaited."""
     return (task := asyncio.current_task()) is not None and task.cancelling() > 0
 
 
@@ -255,7 +255,7 @@ def show_progress(driver: Driver, progress: ToolProgressed) -> None:
     """What a tool shows while it is running → a preview. It may come from any thread, and too late."""
     if not isinstance(progress.text, str):
         raise TypeError(f"progress is a text, not {type(progress.text).__name__}")
-    if not driver.run.plan.stream:  # nobody watches
+    if not driver.run.plan.stream:  # no client watches
         return
     try:
         is_here = asyncio.get_running_loop() is driver.loop

@@ -74,7 +74,7 @@ class Digest:
 
 
 class FolderBlobs:
-    """A folder that several processes may share, made with the first bytes. Nobody but its user may look into it."""
+    """A folder that several processes may share, made with the first bytes. Only its user may look into it."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = Path(folder)
@@ -97,7 +97,7 @@ class FolderBlobs:
         return [path.name for path in self._folder.glob("??/*") if HASH.match(path.name)]
 
     def sweep(self) -> None:
-        """Whoever still writes to a file holds a lock on it."""
+        """A process that still writes to a file holds a lock on it."""
         for path in self._folder.glob(f"{_INCOMING}/*"):
             with contextlib.suppress(FileNotFoundError):
                 file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -126,7 +126,7 @@ class _NewFile:
         self._path = path
         self._digest = Digest()
         self._target: Path | None = None
-        self._mutex = threading.Lock()  # whoever gives up may do so while another thread still writes
+        self._mutex = threading.Lock()  # a writer may give up while another thread still writes
         self._file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         _lock(self._file)
 

@@ -27,7 +27,7 @@ MADE: Final = ("tool_result", "agent_output")  # purposes of files that tools ma
 
 _PIECE: Final = 256 * 1024  # bytes that are written and read at a time: less than a millisecond of a thread's
 _SPARE: Final = 64  # files for which there is room when some had to go, so that the next ones need not look again
-_SWEPT: Final = 500  # that are looked up while nobody else writes
+_SWEPT: Final = 500  # that are looked up while no other writes
 
 
 class FileLimits(Struct, frozen=True):

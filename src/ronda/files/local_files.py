@@ -24,7 +24,7 @@ _stores: dict[int, FileStore] = {}  # by process: a fork has a folder of its own
 
 
 class LocalFiles(FileStore):
-    """Nobody but those who add files looks after them."""
+    """Only the code that adds files looks after them."""
 
     async def keep(self, owner: str, blob: NewBlob, facts: FileFacts) -> StoredFile:
         await self.remove_expired()
@@ -32,7 +32,7 @@ class LocalFiles(FileStore):
 
 
 def folder_files(folder: str | os.PathLike[str]) -> FileStore:
-    """Those in a folder, laid out as a server's data folder. Whoever drops the store closes it."""
+    """Those in a folder, laid out as a server's data folder. It is closed when the store is dropped."""
     from ronda.store.sqlite_catalog import SqliteCatalog
 
     root = Path(folder)
@@ -54,7 +54,7 @@ def temporary_files() -> FileStore:
 
 class _TemporaryBlobs(FolderBlobs):
     def __init__(self) -> None:
-        # Nobody can guess the name, so nobody can have made such a folder before us.
+        # The name cannot be guessed, so no such folder can have been there before.
         super().__init__(os.path.join(tempfile.gettempdir(), f"{_prefix()}{secrets.token_hex(8)}"))
         weakref.finalize(self, _remove, self._folder, os.getpid())
 
@@ -67,7 +67,7 @@ class _TemporaryBlobs(FolderBlobs):
 
 
 def _prefix() -> str:
-    """Elsewhere nobody can tell which processes are alive, so nobody removes what those leave that were killed."""
+    """Elsewhere it is unknown which processes are alive: what killed processes leave stays."""
     if sys.platform == "linux":
         from ronda.sandbox.temporary import temporary_prefix
 

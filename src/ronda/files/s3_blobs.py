@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SCHEME: Final = "s3://"
 _INCOMING: Final = "incoming/"
-_ABANDONED_AFTER: Final = timedelta(days=1)  # an upload takes less: whoever began one that is older is gone
+_ABANDONED_AFTER: Final = timedelta(days=1)  # an upload takes less: the process that began an older one is gone
 _IN_MEMORY: Final = 1024 * 1024  # bytes that come in; more wait in a temporary file
 _AT_A_TIME: Final = 256 * 1024
 _AMAZON: Final = "https://s3.amazonaws.com"
@@ -61,7 +61,7 @@ class S3Blobs:
         return [name for name in names if HASH.match(name)]
 
     def sweep(self) -> None:
-        """No lock says who still writes: what is a day old is nobody's."""
+        """No lock says who still writes: what is a day old is abandoned."""
         for one in self._list(self.prefix + _INCOMING):
             if datetime.now(UTC) - one.last_modified > _ABANDONED_AFTER:
                 self.remove(one.object_name)

@@ -48,7 +48,7 @@ def mount(workspace: Path, wanted: Sequence[str], folders: Mapping[str, Mapping[
                     folder.mkdir()
                     folder.chmod(0o755)
             target.write_bytes(data)
-            # Whoever wrote the skill may have meant a script to be run by its name.
+            # The skill's author may have meant a script to be run by its name.
             target.chmod(0o755 if data.startswith(b"#!") else 0o644)
     noted.write_bytes(msgspec.json.encode(list(wanted)))
 

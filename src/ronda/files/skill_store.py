@@ -128,5 +128,5 @@ def _below(folder: SkillFolder) -> dict[str, bytes]:
 
 
 def _keeper(owner: str) -> str:
-    """Whose the zips are: nobody who could ask for a file, since no key has an owner with a NUL in its name."""
+    """Whose the zips are: an owner who cannot ask for a file, since no key has an owner with a NUL in its name."""
     return f"\0skills\0{owner}"

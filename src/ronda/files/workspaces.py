@@ -1,4 +1,4 @@
-"""The folders that sessions work in: one for each owner and session, under one root, until nobody has used it for long.
+"""The folders that sessions work in: one for each owner and session, under one root, until it is unused for long.
 
     ROOT/<owner and session, hashed>/used      touched by every use
                                     /skills    the skills that its code may read: see `skill_mounts`
@@ -150,7 +150,7 @@ class Workspaces:
         await asyncio.to_thread(self._remove, self._place(owner, session))
 
     async def sweep(self) -> None:
-        """Removes the folders that nobody has used for long, and what is left of removals that were cut off."""
+        """Removes the folders that were unused for long, and what is left of removals that were cut off."""
         await asyncio.to_thread(self._sweep)
 
     def _sweep(self) -> None:
@@ -166,7 +166,7 @@ class Workspaces:
                     log.warning("the folder %s cannot be removed: %s", place, error)
 
     def _remove(self, place: Path) -> None:
-        """Under another name first: whoever comes for the session meanwhile begins with a new folder, not with half of one."""
+        """Under another name first: a request for the session meanwhile begins with a new folder, not with half of one."""
         removed = self._root / f"{_REMOVED_PREFIX}{secrets.token_hex(8)}"
         with contextlib.suppress(FileNotFoundError):
             os.rename(place, removed)

@@ -1,1 +1,1 @@
-"""What a run under way needs of the process it is in: a log for those who follow it, and somebody who drives it."""
+"""What a run under way needs of the process it is in: a log for its followers, and a driver."""

@@ -1,4 +1,4 @@
-"""What a run tells its one reader, as it happens: for the library, where nobody else can follow it later.
+"""What a run tells its one reader, as it happens: for the library, where no other reader can follow it later.
 
     append, show ──► Channel ──► ChannelReader.pull
                         └── False while the reader is far behind: the model's server is then not read

@@ -2,7 +2,7 @@
 
     show, append ──► journal ──► some milliseconds, or the next barrier ──► Log
 
-So whoever comes back after a crash with a position finds there what came before it.
+So a client that comes back after a crash with a position finds there what came before it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DurableLog:
         self._task: asyncio.Task[None] | None = None
 
     def show(self, batch: Sequence[Preview]) -> bool:
-        """Nobody holds back the model of a run that goes on without clients."""
+        """The model of a run without clients is not held back."""
         self._journal.append(self._run, batch)
         self.append([*batch])
         return True
@@ -75,7 +75,7 @@ class DurableLog:
         try:
             await self.keep()
         except RondaError:
-            pass  # whoever drives the run hears of it
+            pass  # the run's driver hears of it
         finally:
             self._task = None  # which knows us
 

@@ -37,7 +37,7 @@ class History(Struct, frozen=True):
     whole: frozenset[str] = (
         frozenset()
     )  # files that have all of results of which these turns have a part; with a `size`
-    marks: frozenset[str] = CLEAN  # what whoever has read these turns has read; with a `size`
+    marks: frozenset[str] = CLEAN  # of what these turns have read; with a `size`
 
     def node_at(self, count: int) -> int:
         """The node in which so many turns end; -1 if there are fewer."""

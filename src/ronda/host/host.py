@@ -53,7 +53,7 @@ class Host:
             yield
 
     async def stop(self, seconds: float) -> None:
-        """End what is under way, within `seconds` for those that somebody waits for. What outlives this process is let go: its
+        """End what is under way, within `seconds` for those that a client waits for. What outlives this process is let go: its
         model calls at once, its tools when their time is up. Tools that do not care are left."""
         self.is_stopping = True
         for live in list(self.live.values()):

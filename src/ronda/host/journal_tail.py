@@ -1,6 +1,6 @@
-"""The log of a run that is driven elsewhere, or by nobody yet: what the journal has of it, and what is added to it.
+"""The log of a run that is driven elsewhere, or not yet: what the journal has of it, and what is added to it.
 
-    journal ──► read when it has grown ──► Log ──► whoever follows
+    journal ──► read when it has grown ──► Log ──► its followers
 
 As soon as the run is driven in this process, its own log is read instead.
 """
@@ -21,7 +21,7 @@ ASKS_EVERY: Final = 1.0  # seconds after which it is asked whether anybody still
 
 
 class Tail:
-    """`run` is as far as the log, or a fact ahead. `read` gives all events of the run, with an end where nobody drives it any
+    """`run` is as far as the log, or a fact ahead. `read` gives all events of the run, with an end where it is not driven any
     more."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Tail:
         return self._log.follow(after)
 
     async def pump(self) -> None:
-        """Until the run is over, or nobody follows."""
+        """Until the run is over, or has no followers."""
         log, id, journal, seen = self._log, self.run.id, self._journal, (-1, -1)
         loop = asyncio.get_running_loop()
         asked, news = loop.time(), loop.create_task(journal.wait_for_change(id))
@@ -102,7 +102,7 @@ class Tail:
             self._add(events[fact : fact + 1])
 
     def _add(self, events: Sequence[Event]) -> None:
-        """Facts and previews, as they come. Whoever follows is told at once, and reads the run when it has ended: so the run is
+        """Facts and previews, as they come. Each follower is told at once, and reads the run when it has ended: so the run is
         first."""
         for event in events:
             if type(event) not in PREVIEWS:

@@ -78,7 +78,7 @@ class Hold:
 
 
 class _Waiter:
-    """Somebody in the line for a session; a line may be of several event loops."""
+    """A request in the line for a session; a line may be of several event loops."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -160,7 +160,7 @@ class Leases:
                 del self.lines[key]
 
     async def take_over(self, key: Key, run: str) -> Hold | None:
-        """For a run that goes on: its own lease, whoever held it, or one that nobody has."""
+        """For a run that goes on: its own lease, of any holder, or one that is free."""
         await self._show_alive()
         lease, now = self._new_lease(run)
         with self._released_on_error(key, lease):
@@ -261,7 +261,7 @@ class Leases:
         if key in self._holds:
             self._make_room(key)
         else:
-            await self._store.interrupt(*key)  # whoever has it looks when it renews its lease
+            await self._store.interrupt(*key)  # its holder looks when it renews its lease
 
     def _make_room(self, key: Key) -> None:
         if (hold := self._holds.get(key)) is not None:

@@ -1,4 +1,4 @@
-"""A run's log: its events with their positions, for whoever follows it from wherever, as fast as each of them can.
+"""A run's log: its events with their positions, for its followers, from any position, as fast as each of them can.
 
     append ──► Log ──► Follower.pull ──► a writer, a stream, a reader in a terminal
                  │          at most 64 kB at a time
@@ -45,7 +45,7 @@ PULL_BYTES: Final = 64 * 1024  # what a follower is given at a time
 ROOM_BYTES: Final = 1024 * 1024  # how far behind the fastest follower may be before a model is held back
 KEPT_BYTES: Final = 64 * 1024 * 1024  # of the previews of all logs together
 KEPT_SECONDS: Final = 3600.0  # after a run's end
-KEPT_RUNS: Final = 32  # that are over and did not outlive their connections: somebody may have lost the last words
+KEPT_RUNS: Final = 32  # that are over and did not outlive their connections: a client may have lost the last words
 
 
 _text_of: Final = attrgetter("text")
@@ -69,7 +69,7 @@ class CursorAhead(BadRequest):
 
 
 def ring(waiter: asyncio.Future[None]) -> None:
-    """Wake whoever awaits it. Somebody else may have done so, or it is not awaited any more."""
+    """Wake the task that awaits it. It may be awake, or gone."""
     if not waiter.done():
         waiter.set_result(None)
 
@@ -157,7 +157,7 @@ class Log:
         self._open_bytes = 0  # of the round under way
         self._logs = logs
         self._cursors: list[_Cursor] = []
-        self._size = 0  # bytes of everything that came while somebody followed
+        self._size = 0  # bytes of everything that came while it had followers
         self._room: asyncio.Future[None] | None = None
 
     @classmethod
@@ -205,7 +205,7 @@ class Log:
             return True
         self._size += size
         self._tell()
-        return self._open_bytes < ROOM_BYTES or self.has_room  # nobody is far behind in a round that is short
+        return self._open_bytes < ROOM_BYTES or self.has_room  # no follower is far behind in a round that is short
 
     def append(self, batch: Sequence[Event], size: int | None = None) -> bool:
         """Take a run's next events: all previews, or all facts, and how large these are where that is known."""
@@ -256,7 +256,7 @@ class Log:
 
     @property
     def has_room(self) -> bool:
-        """Whether more should be read for those who follow: the fastest sets the pace, and nobody at all holds nothing back."""
+        """Whether more should be read for those who follow: the fastest sets the pace; without followers nothing is held back."""
         least = self._size - ROOM_BYTES
         for cursor in self._cursors:
             if cursor.taken >= least:
@@ -264,7 +264,7 @@ class Log:
         return not self._cursors
 
     async def room(self) -> None:
-        """Until somebody has caught up, or nobody follows any more."""
+        """Until a follower has caught up, or none is left."""
         while not (self.is_over or self.has_room):
             self._room = asyncio.get_running_loop().create_future()
             try:
@@ -278,7 +278,7 @@ class Log:
 
 
 class Follower:
-    """A place in a log, and what comes after it. Whoever has one closes it."""
+    """A place in a log, and what comes after it. Its owner closes it."""
 
     __slots__ = ("_cursor", "_fact", "_log", "_preview")
 

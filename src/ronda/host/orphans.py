@@ -1,4 +1,4 @@
-"""Runs that were calls of a run which is over: nobody will answer what they wait for, so they end with it."""
+"""Runs that were calls of a run which is over: what they wait for will not be answered, so they end with it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def end_children(
     for id in children:
         try:
             await _end_child(journal, id, left)
-        except JournalConflict:  # somebody drives it, and will find that it has no parent
+        except JournalConflict:  # it is driven, and its driver will find that it has no parent
             continue
         except StoreError as error:
             if left is None:

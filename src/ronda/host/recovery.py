@@ -1,4 +1,4 @@
-"""What is to be said of a run that nobody drove for a while: it was cut off, or the time of its questions ran out."""
+"""What is to be said of a run that was not driven for a while: it was cut off, or the time of its questions ran out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def recovery_facts(run: Run, shown: Sequence[Preview] = ()) -> list[Fact]:
 
 
 def expiry_facts(run: Run) -> list[Fact]:
-    """Questions whose time ran out while nobody drove the run: an answer comes too late for them."""
+    """Questions whose time ran out while the run was not driven: an answer comes too late for them."""
     now = time.time()
     late: list[Fact] = [Answered(one.id, "expired", at=now) for one in run.questions if 0 < one.expires_at <= now]
     for event in late:

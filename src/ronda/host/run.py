@@ -1,10 +1,10 @@
-"""A run under way: what it is driven with, its log, and whoever follows it. The same for the library and for a server.
+"""A run under way: what it is driven with, its log, and its followers. The same for the library and for a server.
 
     drive()     in this task, until it is over or waits      start()    in a task of its own
     follow()    what was, then what comes                    cancel()   end it
 
 Those who are told at once, in the task that drives it, are taps: the journal, spans, `on_event`. They must be quick. Those
-who may be slow follow its log. A run that nobody can follow has none.
+who may be slow follow its log. A run without followers has none.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Approver(Protocol):
 
     @property
     def approve(self) -> Callable[[Asked], Any] | None:
-        """Who is asked about the calls of children; None: nobody who is here."""
+        """Who is asked about the calls of children; None: no person can be asked."""
 
     async def drive(self, driving: Callable[..., Awaitable[None]]) -> None: ...
 
@@ -70,19 +70,19 @@ _ENDS_WITHOUT_ANSWER: Final = ("failed", "cancelled", "interrupted")
 
 async def drive_on(run: Run, driving: Callable[..., Awaitable[None]], answer: Callable[[], Awaitable[bool]]) -> None:
     """Drive a run for as long as its questions are answered. `answer` returns when there is something to go on with; or
-    False if nobody should wait for it any longer."""
+    False if it should not be waited for any longer."""
     try:
         await driving()
         while run.is_waiting and await answer():
             await driving()
     except asyncio.CancelledError:
-        if run.is_waiting:  # cancelled while nobody drove it: it ends as it would have
+        if run.is_waiting:  # cancelled while it was not driven: it ends as it would have
             await driving(is_cancelled=lambda: True)
         raise
 
 
 def look_at(task: asyncio.Task[Any]) -> None:
-    """Whatever went wrong in a task that is over is told elsewhere, or nobody is there to tell: it is no loose end."""
+    """Whatever went wrong in a task that is over is reported elsewhere, or has no reader left: it is no loose end."""
     if not task.cancelled():
         task.exception()
 
@@ -127,7 +127,7 @@ class Driven(ABC):
 
 
 class LiveRun(Driven):
-    """Whoever makes one sets what the run is driven with beside model and tools."""
+    """Its maker sets what the run is driven with next to model and tools."""
 
     # Many, and nearly all read by every run: slots stay quick however many there are, an instance's dictionary does not.
     __slots__ = (
@@ -154,7 +154,7 @@ class LiveRun(Driven):
         self.journal = journal
         self.facts = 1  # how many there are, with RunStarted: where a child goes on from
         # Of most runs these stay as they are.
-        self.inbox: Inbox | None = None  # None: nobody can answer while it is driven
+        self.inbox: Inbox | None = None  # None: its questions cannot be answered while it is driven
         self.approver: Approver | None = None
         self.guardrails: Guardrails | None = None
         self.steering: Steering | None = None
@@ -163,7 +163,7 @@ class LiveRun(Driven):
         self.is_cancelled: Callable[[], bool] | None = None
         self.start_child_of: StartChildOf | None = None
         self.span: OpenSpan | None = None  # that began before it was driven
-        self.read_answer: Callable[[Run], Any] | None = None  # in a span of its own; called where somebody traces
+        self.read_answer: Callable[[Run], Any] | None = None  # in a span of its own; called where there is a tracer
         self.workspace: str | None = None  # a folder for its tools
         self.long_results: OpenLongResults | None = None  # who keeps those that are too long for a model
         self.deps: Any = NO_DEPS  # what a program gave its tools
@@ -176,10 +176,10 @@ class LiveRun(Driven):
         self.before_end: BeforeEnd | None = None  # what is to be kept with its end, or not at all
         self._end: Sequence[Event] | None = None  # what is shown once it is kept
         self._why: StopReason = "cancelled"  # if it is stopped
-        self.log: Log | None = None  # of what nobody follows there is none
+        self.log: Log | None = None  # None without followers
         # Who is told first: the log, who waits until it is kept, or the one reader.
         self._told: Log | DurableLog | Channel | None = None
-        self._facts: list[Event] = [run.start]  # that a log would have; nobody can follow a run of the library's later
+        self._facts: list[Event] = [run.start]  # that a log would have; a run of the library cannot be followed later
         self._host = host
         self._taps = taps
         self.extensions: Sequence[Extension] = () if host is None else host.extensions
@@ -198,7 +198,7 @@ class LiveRun(Driven):
         self._taps = (*self._taps, tap)
 
     def replay(self, events: Sequence[Event], previews: Mapping[int, Sequence[Preview]] | None = None) -> None:
-        """What happened before somebody else drives it on: its facts, from RunStarted on, and what was shown after some."""
+        """What happened before another driver continues it: its facts, from RunStarted on, and what was shown after some."""
         self.facts = len(events)
         self.goes_on = True
         from ronda.host.orphans import waiting_children
@@ -216,7 +216,7 @@ class LiveRun(Driven):
     # ---- following ---------------------------------------------------------------------------------------------------
 
     def read(self, *, with_start: bool = False) -> ChannelReader:
-        """Everything that happens in a run that nobody has driven yet, for its one reader."""
+        """Everything that happens in a run that was not driven yet, for its one reader."""
         assert self._told is None
         assert self.facts == 1
         self._told = channel = Channel([self.run.start] if with_start else [])
@@ -225,7 +225,7 @@ class LiveRun(Driven):
     def follow(self, after: Position | None = START) -> Follower:
         """Everything after this position, which is the run's beginning if it is not given; None: with RunStarted."""
         if self.log is None:
-            assert self._host is not None  # of runs that nobody hosts nothing is kept for whoever comes later
+            assert self._host is not None  # a run without a host keeps nothing for later followers
             self._told = self.log = self._host.logs.open(self.run.start)
             if len(self._facts) > 1:
                 self.log.append(self._facts[1:])
@@ -280,10 +280,10 @@ class LiveRun(Driven):
             await self._end_cancelled()
             raise
         except Exception as error:
-            self.error = error  # before the log is closed: whoever follows it asks then
+            self.error = error  # before the log is closed: its followers ask then
             raise
         finally:
-            self._close()  # first: whoever comes now finds the log where those that are over are
+            self._close()  # first: a follower that comes now finds the log among those that are over
             if host is not None:
                 del host.live[run.id]
             if spans is not None:
@@ -300,8 +300,8 @@ class LiveRun(Driven):
                     from ronda.host.orphans import end_children  # for runs that have started others
 
                     await end_children(journal, self.sleeping, None if host is None else host.left_child)
-                if is_waiting:  # whoever answers may go on with it at once, in another process
-                    with suppress(RondaError):  # its questions are kept; that it waits is seen by whoever reads them
+                if is_waiting:  # the next answer may resume it at once, in another process
+                    with suppress(RondaError):  # its questions are kept; their readers see that it waits
                         await journal.barrier(run.id)
         return "waiting" if run.ended is None else "finished"
 
@@ -316,7 +316,7 @@ class LiveRun(Driven):
         self._handlers = None if tools is self.tools else tools
 
     async def _end_cancelled(self) -> None:
-        """Somebody who asked for the end through another request is told of it when it is kept. Else it promises nothing."""
+        """A client that asked for the end through another request is told of it when it is kept. Else it promises nothing."""
         try:
             if self._end is not None and self.cancel_was_asked:
                 await self._barrier()
@@ -412,7 +412,7 @@ class LiveRun(Driven):
         return _keep_nothing() if self.journal is None else self.journal.barrier(self.run.id)
 
     def end(self, finished: RunFinished) -> None:
-        """Say of a run that nobody drives that nothing comes of it."""
+        """End a run that is not driven: it has no result."""
         self.run.apply(finished)
         if self.journal is not None:
             self.journal.append(self.run.id, [finished])
@@ -422,14 +422,14 @@ class LiveRun(Driven):
         self._close()
 
     def discard(self, why: str) -> None:
-        """Of a run that was opened: nobody will drive it, so that it ends, unless it has."""
+        """Of a run that was opened: it will not be driven, so that it ends, unless it has."""
         if self.run.ended is None:
             self.end(RunFinished("cancelled", message=why, at=time.time()))
         else:
             self._close()
 
     def leave(self) -> None:
-        """Nobody drives it here: whoever does takes it up from the journal."""
+        """It is not driven here any more: its next driver resumes it from the journal."""
         if self.journal is not None:
             self.journal.release(self.run.id)
         self._close()
@@ -452,7 +452,7 @@ class LiveRun(Driven):
             self.inbox.close(self.error)
         if self._told is not None:
             self._told.close(is_broken=self.error is not None)
-        if self.span is not None:  # nobody has driven it
+        if self.span is not None:  # it was not driven
             self.span.close()
 
     async def _start_child(self, context: ToolContext, agent: Any, inputs: dict[str, Any], mode: str) -> ToolOutput:

@@ -5,7 +5,7 @@
     await sessions.keep(run)                           at every end, before the answer ends
 
 The lease is taken before the session is read. It is no fence: a process that was frozen and wakes up adds its run as a branch,
-since the session has moved on. A process that died leaves its run in the journal: whoever comes next writes that back first.
+since the session has moved on. A process that died leaves its run in the journal: the next request writes that back first.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ PRUNE_SECONDS: Final = 600.0
 KNOWN_BYTES: Final = 2 << 20  # of turns, as JSON, that are kept decoded: they take several times that in memory
 LIGHT_BYTES: Final = 128 << 10  # that are decoded on the spot: a few hundred microseconds
 MOST_BRANCHES: Final = 16  # that a request is compared with
-TITLE: Final = 80  # characters of a title that nobody chose: a line of a list
-MADE_NAME: Final = "sess_"  # how names begin that nobody chose
+TITLE: Final = 80  # characters of a title that no client chose: a line of a list
+MADE_NAME: Final = "sess_"  # how names begin that no client chose
 
 
 class Visit:
-    """The time in which the runs of one request go on with a session, and nobody else does."""
+    """The time in which the runs of one request continue a session, and no others do."""
 
     def __init__(self, sessions: SessionHost, hold: Hold, history: History) -> None:
         self.hold = hold
@@ -117,7 +117,7 @@ class _KnownSession(Struct, frozen=True):
 
 
 class SessionHost:
-    """`find_run` reads a run of an owner's from the journal, with an end if nobody drives it; `cancel` ends one that is under
+    """`find_run` reads a run of an owner's from the journal, with an end if it is not driven; `cancel` ends one that is under
     way here."""
 
     def __init__(
@@ -174,14 +174,14 @@ class SessionHost:
             visit.hold.under_way.discard(run)
 
     async def resume(self, run: Run) -> None:
-        """A run goes on that another process began, or that waited: with its session, if nobody else goes on with that."""
+        """A run goes on that another process began, or that waited: with its session, unless another run continues that."""
         if is_in_session(run.start):
             hold = await self.leases.take_over((run.start.owner, place_of(run.start).name), run.id)
             if hold is not None:
                 self.begin(Visit(self, hold, History()), [run.id])
 
     async def over(self, run: str) -> None:
-        """Nobody drives this run any more, whether it has ended or not."""
+        """This run is not driven any more, whether it has ended or not."""
         if (visit := self._visits.pop(run, None)) is not None:
             visit.hold.under_way.discard(run)
             if not visit.hold.under_way:
@@ -204,7 +204,7 @@ class SessionHost:
         await self.leases.close()
 
     async def _is_left(self, run: str, owner: str) -> bool:
-        """Whether nobody will drive on a run whose process is dead."""
+        """Whether a run whose process is dead will not be resumed."""
         found = await self._find_run(run, owner)
         return found is None or found.ended is not None or not found.outlives
 
@@ -267,14 +267,14 @@ class SessionHost:
         await self._add_node(run, place, asked)
 
     async def append(self, visit: Visit, run: Run, asked: tuple[Turn, ...]) -> None:
-        """For whoever drives a run without a server: what it was asked, and what came of it, behind what was said before."""
+        """For a run without a server: what it was asked, and its result, behind what was said before."""
         count = len(visit.history.turns)
         place = Place(visit.hold.key[1], visit.history.node_at(count), count, visit.stood_at)
         await self._add_node(run, place, asked, visit.hold.key[0])
 
     async def _add_node(self, run: Run, place: Place, asked: tuple[Turn, ...], owner: str | None = None) -> None:
         generated = generated_turns(run)
-        if not generated:  # nothing came of it: whoever asks again asks in the same place
+        if not generated:  # it has no result: the next question is asked in the same place
             return
         made = (place.parent, place.upto, asked, generated, run.id)
         node = new_node(*made) if run.size <= LIGHT_BYTES else await aside(new_node, *made)
@@ -306,7 +306,7 @@ class SessionHost:
         return True
 
     async def _begin_from_run(self, key: Key) -> SessionRow | None:
-        """A client goes on from an answer that named a session nobody had named before: it is the answer's run."""
+        """A client goes on from an answer that named a new session: it is the answer's run."""
         owner, name = key
         if not name.startswith(MADE_NAME):
             return None

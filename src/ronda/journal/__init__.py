@@ -4,7 +4,7 @@
 all runs that reach a barrier in one tick share a commit. A store numbers a run's events from 0; the pair (run, number) is
 unique, so of two drivers of one run one wins and the other is told.
 
-Whoever drives a run holds it: from the append of its RunStarted, or from `resume`, until `release`. Looking at one (`read`) needs
+The driver of a run holds it: from the append of its RunStarted, or from `resume`, until `release`. Looking at one (`read`) needs
 no hold. A `resume` that returns is followed by a `release`, whatever happens in between (`holds.release_on_error`). When
 something goes wrong with keeping a run's events, every `barrier` of that run says so until it is released; other runs are not
 disturbed.
@@ -26,7 +26,7 @@ from ronda.journal.tally import Beginning, Figures
 
 
 class JournalConflict(RondaError):
-    """Another driver has this run, or has written its next event. Whoever hears this must stop driving."""
+    """Another driver has this run, or has written its next event. The driver that hears this must stop."""
 
     status_hint = 409
 
@@ -49,7 +49,7 @@ def driven_elsewhere(run: str) -> JournalConflict:
 
 
 RunState: TypeAlias = Literal["running", "waiting", "finished", "failed", "cancelled", "interrupted"]
-# What lists say, too: nobody has begun to drive it yet. A journal does not know that by itself.
+# What lists say, too: no driver has begun with it yet. A journal does not know that by itself.
 ListedState: TypeAlias = RunState | Literal["queued"]
 
 
@@ -73,7 +73,7 @@ class OpenQuestion(Struct, frozen=True, omit_defaults=True):
 
 class RunSummary(Struct, frozen=True):
     """What is told of a run without reading its events. One that has no end and does not wait is under way, or will be
-    again: somebody drives it, or will when it is picked up. `beginning` and `figures` are None in a run of a Ronda that did not
+    again: it is driven, or will be when it is picked up. `beginning` and `figures` are None in a run of a Ronda that did not
     note them; `questions` are those that are open."""
 
     run: str
@@ -89,7 +89,7 @@ class RunSummary(Struct, frozen=True):
 
 class RunQuery(Struct, frozen=True):
     """Which of an owner's runs to list: all that fit each member that is given. `before` is what the page before said; `queued`
-    are the runs that nobody has begun to drive. `since` and `until` are of their beginning; `root` is a run, for itself and all
+    are the runs that no driver has begun with. `since` and `until` are of their beginning; `root` is a run, for itself and all
     that go on from it. A run of which the journal did not note what is asked for does not fit."""
 
     owner: str
@@ -145,12 +145,12 @@ class Journal(Protocol):
 
         Previews of a run that outlives its process are kept for a while; those of others are not.
 
-        `size` is how large they are as `core.sizes` counts, from whoever knows.
+        `size` is how large they are as `core.sizes` counts, if the caller knows.
         """
 
     async def barrier(self, run: str) -> None:
         """Return once everything appended to this run is kept. Raises what went wrong with keeping it; also of a run that was
-        released since it was appended to, for whoever waits at once."""
+        released since it was appended to, for a caller that waits at once."""
 
     async def read(self, run: str) -> list[Event]:
         """All events of a run, in order; empty for a run that is not known. A torn tail is dropped."""
@@ -160,7 +160,7 @@ class Journal(Protocol):
         left out."""
 
     async def extent(self, run: str) -> tuple[int, int]:
-        """Two numbers, for whoever looks often: the first changes when a fact is added to the run, the second when previews
+        """Two numbers, for a caller that looks often: the first changes when a fact is added to the run, the second when previews
         are."""
 
     async def wait_for_change(self, run: str) -> None:
@@ -189,7 +189,7 @@ class Journal(Protocol):
         """Which of these calls runs of this owner have handed out, and which run each."""
 
     async def unfinished_runs(self) -> list[UnfinishedRun]:
-        """Runs without an end that nobody drives: what a crash cut off, and what was released before its end, whether or not the
+        """Runs without end and driver: what a crash cut off, and what was released before its end, whether or not the
         release could be kept."""
 
     async def list_runs(self, query: RunQuery) -> RunPage:
@@ -204,15 +204,15 @@ class Journal(Protocol):
         appended."""
 
     def release(self, run: str, *, waiting: bool = False) -> None:
-        """Nobody drives this run here any more: forget what was held of it in memory (a kept run stays kept).
+        """This run is not driven here any more: forget what was held of it in memory (a kept run stays kept).
 
-        `waiting`: paused, too. Whoever brings the answer resumes it.
+        `waiting`: paused, too. The answer resumes it.
         """
 
     async def forget(self, run: str) -> bool:
         """Forget a run for good: its events, and the calls it handed out. False for one that is not known.
 
-        Raises JournalConflict if somebody drives it: here, or in another process that is alive.
+        Raises JournalConflict if it is driven: here, or in another process that is alive.
         """
 
     async def close(self) -> None:
@@ -220,7 +220,7 @@ class Journal(Protocol):
 
 
 def is_text(name: str) -> bool:
-    """What is none (a lone surrogate) nobody can have kept."""
+    """What is none (a lone surrogate) cannot have been kept."""
     try:
         name.encode()
     except UnicodeError:

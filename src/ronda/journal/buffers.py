@@ -160,7 +160,7 @@ class BufferedJournal:
     def __init__(self, writing: _Commits) -> None:
         self._writing = writing
         self._buffers: dict[str, RunBuffer] = {}
-        # Runs that were released, for as long as something of them is being written: whoever waits for that hears how it went.
+        # Runs that were released, for as long as something of them is being written: those that wait for that hear how it went.
         self._released: WeakValueDictionary[str, RunBuffer] = WeakValueDictionary()
 
     def append(self, run: str, events: Sequence[Event], size: int | None = None) -> None:
@@ -247,7 +247,7 @@ class BufferedJournal:
         if buffer.error is not None:
             report_lost(buffer)
         if buffer.key and not buffer.finished and not buffer.dirty:
-            self._writing.mark(buffer)  # to say that nobody drives it any more
+            self._writing.mark(buffer)  # to say that it is not driven any more
         if buffer.dirty:
             self._released[run] = buffer
 

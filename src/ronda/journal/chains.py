@@ -37,7 +37,7 @@ class Chains:
         self._by_last: OrderedDict[int, Chain] = OrderedDict()  # by the object that a conversation ends with
 
     def of(self, turns: tuple[Turn, ...], bodies: Sequence[bytes] | None = None) -> Chain:
-        """`bodies` are the turns as JSON, where somebody has written them."""
+        """`bodies` are the turns as JSON, where they were written."""
         begun = self._hashed_before(turns) if type(turns) is KnownTurns else None
         hasher = blake2b(digest_size=20, person=b"turn") if begun is None else begun.hasher.copy()
         done, size = (0, 0) if begun is None else (len(begun.turns), begun.size)
@@ -49,7 +49,7 @@ class Chains:
             size += len(body)
         chain = Chain(turns, hasher, tuple(hashes) if begun is None else (*begun.hashes, *hashes), size)
         if type(turns) is KnownTurns and size <= MAX_CHAIN_BYTES:
-            self._by_last[id(turns[-1])] = chain  # which holds on to the turn: its id is nobody else's
+            self._by_last[id(turns[-1])] = chain  # which holds on to the turn: its id is no other's
             if len(self._by_last) > MAX_CHAINS:
                 self._by_last.popitem(last=False)
         return chain

@@ -253,7 +253,7 @@ class MemoryJournal:
         pass
 
     def _forget_oldest(self) -> bool:
-        """The oldest finished run, or else the oldest that nobody holds."""
+        """The oldest finished run, or else the oldest that is not held."""
         oldest = None
         for name, record in self._runs.items():
             if record.finished:

@@ -5,7 +5,7 @@
                                           └── what comes meanwhile is the next one
 
 How runs lie in the tables is in `postgres_tables`. A run is driven by the process that its row names, for as long as that one is
-there (`PostgresPresence`). While the database is away, whoever waits for a barrier is held up; see `store.postgres`.
+there (`PostgresPresence`). While the database is away, those that wait for a barrier are held up; see `store.postgres`.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class PostgresJournal(BufferedJournal):
         return [] if found is None else found.events
 
     async def abandoned_runs(self) -> set[str]:
-        """Runs that nobody drives, although they do not wait for people."""
+        """Runs without a driver that do not wait for people."""
         held = frozenset(self._buffers)
         found = await self._database.read(lambda db: self._left_runs(db, held))
         return {name for name, is_waiting in found if not is_waiting}
@@ -365,7 +365,7 @@ class _Commits:
         buffer = portion.buffer
         if portion.error is not None:
             if isinstance(portion.error, OutOfTime):
-                buffer.is_reported = True  # by whoever closes the journal, for all of them
+                buffer.is_reported = True  # by the end of the journal, for all of them
                 if portion.events or portion.expected or portion.previews:
                     self.unwritten.append(buffer.name)
             buffer.fail(portion.error)
@@ -383,7 +383,7 @@ class _Commits:
         """What is wrong with one of them is in it, and the others are written without it."""
         try:
             self._write_batch(portions)
-        except Exception as error:  # whatever it is, whoever waits must hear of it, or would wait for ever
+        except Exception as error:  # whatever it is, those that wait must hear of it, or would wait for ever
             told = "the server's database did not take this; the server's log says why"
             why = error if isinstance(error, RondaError) else RemoteStoreError(self._database.place, str(error), told)
             left = [portion for portion in portions if portion.error is None]
@@ -421,8 +421,8 @@ class _Commits:
         self._tell(batch, written)
 
     def _tell(self, batch: Batch, written: set[str]) -> None:
-        """Afterwards, in nobody's transaction; who hears nothing looks after a second."""
+        """Afterwards, outside any transaction; a process that hears nothing looks after a second."""
         try:
             self._database.quickly(lambda connection: self._presence.notify(connection, notices(batch, written)))
         except psycopg.Error as error:
-            _log.debug("nobody was told: %s", error)
+            _log.debug("no process was told: %s", error)

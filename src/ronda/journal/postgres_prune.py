@@ -13,7 +13,7 @@ _AT_ONCE: Final = 200  # runs that one transaction forgets
 
 
 def forget(db: Sql, names: Sequence[str]) -> int:
-    """These runs, and the turns and values that nobody else uses."""
+    """These runs, and the turns and values that no other run uses."""
     gone = db.execute(
         "DELETE FROM run WHERE name = ANY(?::text[]) RETURNING tip, tools, file", (list(names),)
     ).fetchall()
@@ -44,7 +44,7 @@ def newest(db: Sql) -> float | None:
 
 
 def forget_old(db: Sql, then: float, me: int) -> int:
-    """A few of the runs that ended before; of those that have no end, and that nobody drives, those that began before. One that
+    """A few of the runs that ended before; of those that have no end and no driver, those that began before. One that
     waits for people stays."""
     rows = db.execute(
         f"""SELECT name FROM run WHERE started < :then AND (ended IS NULL OR ended < :then)
@@ -59,7 +59,7 @@ _SIZES: Final = """(SELECT run, octet_length(body) AS size FROM event
 
 
 def bytes_of_owners(db: Sql) -> dict[str | None, int]:
-    """What each keeps. Turns and tool tables are shared, and count for nobody. The lengths are read, not the bodies."""
+    """What each keeps. Turns and tool tables are shared, and count for no owner. The lengths are read, not the bodies."""
     question = f"SELECT owner, sum(size)::bigint FROM run JOIN {_SIZES} AS part ON part.run = name GROUP BY owner"
     return dict(db.execute(question).fetchall())
 

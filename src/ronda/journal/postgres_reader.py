@@ -27,11 +27,11 @@ class FoundRun(Struct, frozen=True):
 
 
 def find(db: Sql, place: str, run: str, me: int, *, lock: bool = False) -> FoundRun | None:
-    """All that is kept of a run. `lock`: nobody writes to it before this transaction ends."""
+    """All that is kept of a run. `lock`: no other writes to it before this transaction ends."""
     question = f"SELECT state, writer, {DRIVEN}, tip, tools, file FROM run WHERE name = :name"
     try:
         row = db.execute(f"{question} FOR UPDATE" if lock else question, {"name": run, "me": me}).fetchone()
-    except UnicodeError:  # no text, so nobody can have kept it
+    except UnicodeError:  # no text, so it cannot have been kept
         return None
     if row is None:
         return None

@@ -8,7 +8,7 @@
     call     the call ids handed out to callers
     preview  what was shown of the round under way of runs that outlive their process
 
-That a turn or a value is there for as long as somebody needs it is PostgreSQL's to watch (REFERENCES).
+That a turn or a value is there for as long as it is needed is PostgreSQL's to watch (REFERENCES).
 """
 
 from __future__ import annotations

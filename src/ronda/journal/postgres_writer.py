@@ -1,6 +1,6 @@
 """What a few runs said becomes one statement for each table of PostgreSQL: see `postgres_tables`.
 
-A row of `event` goes in only where this process still drives its run: whoever takes a run over locks its row, so that a process
+A row of `event` goes in only where this process still drives its run: taking a run over locks its row, so that a process
 which was frozen or cut off meanwhile is told, and writes nothing.
 """
 
@@ -123,7 +123,7 @@ class BatchWriter:
         return start, (*row, *astuple(beginning), *astuple(figures))
 
     def write(self, db: PostgresSql, batch: Batch) -> set[str]:
-        """The names of those whose events were written; the others are driven by somebody else."""
+        """The names of those whose events were written; the others are driven by another process."""
         execute, me = db.execute, self._process
         written = None
         try:

@@ -1,4 +1,4 @@
-"""What was shown of a run: kept for the process that goes on with the run if this one ends, and for whoever follows it there.
+"""What was shown of a run: kept for the process that resumes the run if this one ends, and for its followers there.
 
 Only of runs that outlive their process. Previews are kept one by one, never merged, so that they have the same positions again.
 Those of a run that has many are dropped by whole rounds that are over, whose facts say all they said; the others when the
@@ -111,7 +111,7 @@ def read_previews(db: sqlite3.Connection, run: str) -> PreviewsAfter:
             "SELECT fact, number, body FROM preview JOIN run ON run.id = preview.run WHERE run.name = ? ORDER BY fact, number",
             (run,),
         ).fetchall()
-    except UnicodeError:  # no text, so nobody can have kept it
+    except UnicodeError:  # no text, so it cannot have been kept
         return {}
     return join_previews(rows)
 

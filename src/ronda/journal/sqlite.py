@@ -2,7 +2,7 @@
 
 When events are written is in `sqlite_commits`, how they lie in `sqlite_tables`, what is forgotten when in `sqlite_prune`. What
 waits for the disk (checkpoints, pruning, the syncs of FULL) is done by threads: see `sqlite_upkeep`. Several processes may
-share a file: whoever starts or resumes a run drives it, as long as its `Presence` lasts.
+share a file: the process that starts or resumes a run drives it, as long as its `Presence` lasts.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class SqliteJournal(BufferedJournal):
                 ).fetchone()
         except sqlite3.Error as error:
             raise explain(self._path, error) from error
-        except UnicodeError:  # no text, so nobody can have kept it
+        except UnicodeError:  # no text, so it cannot have been kept
             return 0, 0
         return (0, 0) if row is None else (row[0], row[1])
 
@@ -193,7 +193,7 @@ class SqliteJournal(BufferedJournal):
                 row = self._execute("SELECT writer FROM run WHERE name = ? AND ended IS NULL", (run,)).fetchone()
         except sqlite3.Error as error:
             raise explain(self._path, error) from error
-        except UnicodeError:  # no text, so nobody can have kept it
+        except UnicodeError:  # no text, so it cannot have been kept
             return None
         writer = None if row is None else row[0]
         is_other = writer not in (None, self._writer) and self._is_there(writer)
@@ -303,7 +303,7 @@ class SqliteJournal(BufferedJournal):
         return forgotten is True
 
     def _is_there(self, writer: int | None) -> bool:
-        """Is somebody driving the runs that say so?"""
+        """Are the runs driven that say so?"""
         if writer is None or self._presence is None:
             return writer == self._writer
         return self._presence.is_there(writer)

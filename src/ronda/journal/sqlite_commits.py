@@ -92,7 +92,7 @@ class Commits:
             self._begin_period(loop)
 
     async def flush(self) -> None:
-        """Wait until everything is written; after it nobody else uses the connection until the next await."""
+        """Wait until everything is written; after it no other task uses the connection until the next await."""
         if self.dirty:
             self._takes_all = True
             await self._next_commit()
@@ -221,7 +221,7 @@ class Commits:
             why = error
         elif isinstance(error, sqlite3.Error):
             why = explain(self._path, error)
-        else:  # a bug; but whoever waits must hear of it, or would wait for ever
+        else:  # a bug; but those that wait must hear of it, or would wait for ever
             why = StoreError(self._path, f"{type(error).__name__}: {error}")
         for portion in portions:
             portion.error = portion.error or why

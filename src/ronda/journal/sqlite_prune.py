@@ -58,10 +58,10 @@ def prune_previews(db: sqlite3.Connection, then: float, max_bytes: int) -> None:
 
 
 def forget(db: sqlite3.Connection, name: str, *, now: float, is_driven: Callable[[int], bool]) -> bool | None:
-    """Forget one run, in the caller's transaction. False if somebody drives it, None if it is not there."""
+    """Forget one run, in the caller's transaction. False if it is driven, None if it is not there."""
     try:
         row = db.execute("SELECT id FROM run WHERE name = ?", (name,)).fetchone()
-    except UnicodeError:  # no text, so nobody can have kept it
+    except UnicodeError:  # no text, so it cannot have been kept
         return None
     if row is None:
         return None
@@ -117,7 +117,7 @@ def _forget_largest(
     return forgotten
 
 
-# Turns and tool tables are shared, and count for nobody.
+# Turns and tool tables are shared, and count for no owner.
 _BODIES = """(SELECT run, length(body) AS size FROM event UNION ALL SELECT run, length(body) FROM preview
     UNION ALL SELECT run, length(body) FROM run_value JOIN value ON value.id = run_value.value)"""
 
@@ -179,7 +179,7 @@ def _is_unchanged(db: sqlite3.Connection, candidate: _Candidate) -> bool:
 
 
 def _forget(db: sqlite3.Connection, run: int, is_driven: Callable[[int], bool]) -> bool:
-    """One run, and the turns and values that nobody else uses. Exact, since it is done in one transaction."""
+    """One run, and the turns and values that no other run uses. Exact, since it is done in one transaction."""
     row = db.execute("SELECT ended, writer, tip, tools FROM run WHERE id = ?", (run,)).fetchone()
     if row is None:
         return False

@@ -34,11 +34,11 @@ def find(db: sqlite3.Connection, path: str, run: str, known: FoundRun | None = N
     """All that is kept of a run. Raises StoreError where something is missing in the middle of it. What was read of it before
     (`known`) is not read again if it has not grown.
 
-    Call it in a transaction, since somebody may be pruning.
+    Call it in a transaction, since another process may be pruning.
     """
     try:
         row = db.execute("SELECT id, writer, state, tip, tools FROM run WHERE name = ?", (run,)).fetchone()
-    except UnicodeError:  # no text, so nobody can have kept it
+    except UnicodeError:  # no text, so it cannot have been kept
         return None
     if row is None:
         return None
@@ -65,7 +65,7 @@ def is_long(db: sqlite3.Connection, run: str) -> bool:
     """Whether it takes long to read, going by the sizes of its rows: SQLite knows them without reading the rows."""
     try:
         (size,) = db.execute(_SIZE, {"run": run, "turns": LIGHT_TURNS, "turn": LIGHT_BYTES // LIGHT_TURNS}).fetchone()
-    except UnicodeError:  # no text, so nobody can have kept it
+    except UnicodeError:  # no text, so it cannot have been kept
         return False
     return size is not None and size > LIGHT_BYTES
 

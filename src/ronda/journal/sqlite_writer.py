@@ -68,7 +68,7 @@ _OF_THE_EVENTS: Final = (sqlite3.DataError, sqlite3.InterfaceError, sqlite3.Prog
 
 
 class RowWriter:
-    """Writes inside somebody's transactions: `begin` after each BEGIN, `forget` after each ROLLBACK."""
+    """Writes inside its caller's transactions: `begin` after each BEGIN, `forget` after each ROLLBACK."""
 
     def __init__(self, db: sqlite3.Connection, path: str, writer: int) -> None:
         self._execute = db.cursor().execute
@@ -222,7 +222,7 @@ class RowWriter:
         return id
 
     def _check_known(self) -> None:
-        """What others have deleted is not known any more: they, and nobody here, change the version."""
+        """What others have deleted is not known any more: they, and no process here, change the version."""
         if not self._version_is_current:
             (version,) = self._execute("PRAGMA data_version").fetchone()
             if version != self._version:

@@ -43,11 +43,11 @@ class RemoteStoreError(StoreError):
 
 
 def is_logged(error: BaseException) -> bool:
-    """Whether the log has it, or will have it, from somebody else."""
+    """Whether the log has it, or will have it, from another caller."""
     return isinstance(error, StoreError) and error.is_logged
 
 
 class WriteConflict(RondaError):
-    """Somebody else has written what was to be written here."""
+    """Another writer has written what was to be written here."""
 
     status_hint = 409

@@ -13,7 +13,7 @@ _DIGITS = 18  # a number of more of them is none of a version, and may be none t
 
 
 class AgentRow(Struct, frozen=True):
-    """One version of an agent; `current` is the one that is used when nobody says which."""
+    """One version of an agent; `current` is the one that is used where no version is named."""
 
     id: str
     version: int

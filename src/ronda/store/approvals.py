@@ -14,7 +14,7 @@ _USE: Final = LIFETIME / 30  # what was used so short a time ago need not be not
 
 
 class _Approved(TableStore):
-    """What was approved is known by its owner and its session: it is never found where nobody has approved it."""
+    """What was approved is known by its owner and its session: it is never found where it was not approved."""
 
     def __init__(self, tables: Tables, table: str, column: str) -> None:
         super().__init__(tables)

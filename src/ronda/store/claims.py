@@ -1,7 +1,7 @@
 """Who may do what only one may do at a time: a claim is one holder's, and ends with its process if not before.
 
 In a folder that several processes share, a claim is a lock on a file, which the system lets go of when its process ends.
-In memory there is nobody else.
+In memory there is no other process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TRY_AGAIN = 0.02  # seconds between two looks at what another process has claime
 
 class Claims(Protocol):
     async def claim(self, owner: str, name: str) -> bool:
-        """False if somebody has it: here, or in another process that is alive."""
+        """False if it is taken: here, or in another process that is alive."""
 
     def release(self, owner: str, name: str) -> None: ...
 
@@ -85,7 +85,7 @@ class FileClaims:
     def release(self, owner: str, name: str) -> None:
         file = self._claims.pop((owner, name), None)
         if file is not None:
-            # Before the lock goes: whoever opened the file meanwhile sees that it is not there any more, and makes another.
+            # Before the lock goes: a process that opened the file meanwhile sees that it is gone, and makes another.
             with suppress(OSError):
                 self._path(owner, name).unlink()
             os.close(file)
@@ -95,7 +95,7 @@ class FileClaims:
             self.release(owner, name)
 
     def _clear_away_the_dead(self) -> None:
-        """Files of processes that were killed: nobody holds their locks."""
+        """Files of processes that were killed: their locks are free."""
         if sys.platform == "win32":
             return
         for path in self._folder.glob("*"):

@@ -30,7 +30,7 @@ class Containers(TableStore):
         return [_decode(body) for (body,) in rows]
 
     async def expiring(self) -> list[tuple[str, StoredContainer]]:
-        """Everybody's that are to go when nobody has used them for some time, each with its owner."""
+        """Those of all owners that are to go after some time without use, each with its owner."""
         rows = await self._rows("SELECT owner, body FROM container")
         found = [(owner, _decode(body)) for owner, body in rows]
         return [(owner, container) for owner, container in found if container.minutes is not None]

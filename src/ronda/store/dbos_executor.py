@@ -110,7 +110,7 @@ class Executor:
             DBOS.workflow(name=WORKFLOW)(self._body())
             DBOS.listen_queues([self.name])
             DBOS.launch()
-            self.client.register_queue(APPLICATION)  # nobody listens to it
+            self.client.register_queue(APPLICATION)  # no process listens to it
             self._register()
         except BaseException:
             DBOS.destroy()
@@ -141,11 +141,11 @@ class Executor:
 
     async def add(self, run: str) -> None:
         """It waits, as DBOS shows it."""
-        with suppress(dbos_errors.DBOSWorkflowIDInUseError):  # whoever claimed the run was faster
+        with suppress(dbos_errors.DBOSWorkflowIDInUseError):  # the process that claimed the run was faster
             await self._do(self._enqueue, run, APPLICATION)
 
     async def call(self, run: str, worker: str) -> bool | None:
-        """Have DBOS call the run's body here, wherever it was before. False: somebody has cancelled it with DBOS's own tools.
+        """Have DBOS call the run's body here, wherever it was before. False: an operator has cancelled it with DBOS's own tools.
         None: it was not called in time."""
         self.drop(run)
         came: Future[None] = Future()
@@ -164,7 +164,7 @@ class Executor:
                 self._expected.pop(run, None)
 
     async def finish(self, run: str) -> None:
-        """Its run is off the queue: it is over, or nobody is to drive it."""
+        """Its run is off the queue: it is over, or no process is to drive it."""
         with self._lock:
             body = self._bodies.get(run)
         if body is not None:
@@ -191,7 +191,7 @@ class Executor:
             return [run for run, body in self._bodies.items() if body.worker == worker]
 
     async def cancelled(self, runs: Sequence[str]) -> set[str]:
-        """Those among them that somebody has cancelled with DBOS's own tools."""
+        """Those among them that an operator has cancelled with DBOS's own tools."""
         return await self._do(self._find, ["CANCELLED"], list(runs)) if runs else set()
 
     def _enqueue(self, run: str, queue: str) -> None:
@@ -216,7 +216,7 @@ class Executor:
             self.client.delete_workflow(run)
             status = None
         if status is None:
-            with suppress(dbos_errors.DBOSWorkflowIDInUseError):  # whoever queued the run has just added it
+            with suppress(dbos_errors.DBOSWorkflowIDInUseError):  # the process that queued the run has just added it
                 self._enqueue(run, self.name)
                 return True
         self.client.resume_workflow(run, queue_name=self.name)
@@ -232,7 +232,7 @@ class Executor:
         async def ronda_run(run: str) -> None:
             with self._lock:
                 worker, came = self._expected.pop(run, ("", None))
-                if came is None:  # whoever called did not wait for so long, or the run is over
+                if came is None:  # the caller did not wait for so long, or the run is over
                     return
                 body = self._bodies[run] = _Body(worker)
             came.set_result(None)

@@ -3,7 +3,7 @@ crash the run is called for elsewhere.
 
 The order of runs, the limits per owner and session, a full queue and leases have no counterpart in DBOS. They stay in the table
 of our own queue, which decides what is claimed next. So processes with this queue and with that one may share a database, and
-whoever changes from one to the other loses nothing.
+an operator who changes from one to the other loses nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class DbosQueue:
         await self._table.enqueue(run, most, per_owner)
         try:
             await self._executor.add(run.run)
-        except StoreError as error:  # it is queued all the same: whoever claims it adds it
+        except StoreError as error:  # it is queued all the same: the process that claims it adds it
             _log.warning("the run %s waits, and DBOS does not show it: %s", run.run, error)
 
     async def claim(self, worker: str, limits: QueueLimits, now: float, until: float) -> ClaimedRun | None:
@@ -66,7 +66,7 @@ class DbosQueue:
         if until == 0.0:
             try:
                 await self._executor.give_back(called)
-            except StoreError as error:  # whoever claims them calls them, wherever DBOS has them
+            except StoreError as error:  # the process that claims them calls them, wherever DBOS has them
                 problem = error
         renewed = await self._table.renew(worker, until)
         if problem is not None:

@@ -1,7 +1,7 @@
-"""Files that clients sent and tools made: what is known of each. Their bytes are somebody else's to keep (`ronda.files`).
+"""Files that clients sent and tools made: what is known of each. Their bytes are kept by `ronda.files`.
 
-Bytes are known by their hash, and two files may share them. Whoever adds the first of them places the bytes, whoever removes
-the last drops them; both while nobody else writes, so that no file loses bytes that it has just come to share.
+Bytes are known by their hash, and two files may share them. Adding the first of them places the bytes, removing
+the last drops them, both while no other writes, so that no file loses bytes that it has just come to share.
 """
 
 from __future__ import annotations

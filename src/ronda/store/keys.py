@@ -1,6 +1,6 @@
-"""API keys: whose each is. A key itself is shown once, to whoever makes it; kept is its hash, which opens nothing.
+"""API keys: whose each is. A key itself is shown once, to the person who makes it; kept is its hash, which opens nothing.
 
-A key is long and random, so nobody can try them all: a fast hash is as good as a slow one here.
+A key is long and random, so an attacker cannot try them all: a fast hash is as good as a slow one here.
 """
 
 from __future__ import annotations

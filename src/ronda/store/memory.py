@@ -44,7 +44,7 @@ class MemoryCatalog(Catalog):
         return self._do(job)
 
     async def close(self) -> None:
-        """What is in it stays for as long as the catalog itself: whoever closes it may look at it, or open it again."""
+        """What is in it stays for as long as the catalog itself: after `close` it can be read, or opened again."""
 
     def _do(self, job: Callable[[Sql], _T]) -> _T:
         from ronda.store.fork import GATE

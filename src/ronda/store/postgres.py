@@ -3,10 +3,10 @@
     database = Database("postgresql://…")     one connection is made at once: a wrong address is heard of when a server starts
     await database.write(job)                 one transaction; see `store.sql` for what a job is
 
-While the database is away (a restart, a network that is down) whoever waits is held up, for `OUTAGE` seconds at the most, and
+While the database is away (a restart, a network that is down) callers are held up, for `OUTAGE` seconds at the most, and
 the transaction is done again. It is never done twice: where a connection broke while it was committed, PostgreSQL is asked
 what became of it. Threads instead of psycopg's own asyncio: a job of several statements crosses to the event loop once, and
-whoever is cancelled leaves no connection in the middle of a statement.
+a cancelled caller leaves no connection in the middle of a statement.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Database:
         while True:
             row = connection.execute("SELECT pg_xact_status(%s::xid8)", (number,)).fetchone()
             status = None if row is None else row[0]
-            if status != "in progress":  # its connection is gone, but nobody has told the server's side of it yet
+            if status != "in progress":  # its connection is gone, but the server's side does not know yet
                 return bool(status == "committed")
             self._closing.wait(_PAUSE)
 
@@ -167,7 +167,7 @@ class Database:
 
     @contextmanager
     def connected(self) -> Iterator[psycopg.Connection]:
-        """A connection for whoever needs one to itself."""
+        """A connection for a caller that needs one to itself."""
         connection = self._connect()
         try:
             yield connection

@@ -1,10 +1,10 @@
 """Who of those that share a database is alive, and what they tell each other: a thread of each process says and hears it.
 
     process ──► "I am here, for five seconds more" ──► a row, by the database's clock alone
-    process ──► NOTIFY: "run x has 12 events" ─────────► whoever waits for news of it, in any process
+    process ──► NOTIFY: "run x has 12 events" ─────────► those that wait for news of it, in any process
 
 A process whose time is up counts as gone: it died, is frozen, or cannot reach the database. Only one that has been there for
-as long itself may judge: after an outage of the database everybody's time is up, and nobody is gone.
+as long itself may judge: after an outage of the database the time of all is up, and no process is gone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ronda.store.sql import Sql
 
 LEASE: Final = 5.0  # seconds, unless the operator says otherwise …
 BEATS: Final = 5  # … in which a process says so often that it is there
-POLL: Final = 1.0  # seconds after which whoever waits for news looks for itself: some may be lost
+POLL: Final = 1.0  # seconds after which a waiting process looks for itself: news may be lost
 LARGEST_NOTICE: Final = 7000  # bytes; PostgreSQL takes 8000
 _FORGOTTEN: Final = "1 day"  # after which the row of a process that died goes, too
 
@@ -93,7 +93,7 @@ class PostgresPresence:
         return {id for (id,) in rows}
 
     def leave(self) -> None:
-        """From now on nobody counts on this process."""
+        """From now on no other process counts on this one."""
         if self._leaving.is_set():
             return
         self._leaving.set()
@@ -129,7 +129,7 @@ class PostgresPresence:
         self._listeners.append(listener)
 
     async def news_of(self, name: str, seconds: float = POLL) -> None:
-        """Return when somebody has said something of this, or after a while: then it is for the caller to look."""
+        """Return when there is news of this, or after a while: then it is for the caller to look."""
         self._loop = loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         self._waiting[name].add(waiter)

@@ -26,7 +26,7 @@ else:
 
 
 class Presence:
-    """Made inside a write transaction of the shared store, so that nobody clears away a file that is not locked yet."""
+    """Made inside a write transaction of the shared store, so that no process clears away a file that is not locked yet."""
 
     def __init__(self, path: str) -> None:
         self.id = secrets.randbits(48)
@@ -64,7 +64,7 @@ class Presence:
             return
         os.close(self._file)
         self._file = None
-        with suppress(FileNotFoundError):  # somebody may have cleared it away already
+        with suppress(FileNotFoundError):  # another process may have cleared it away already
             os.unlink(self._file_of(self.id))
 
     def _file_of(self, id: int) -> str:

@@ -31,7 +31,7 @@ class QueueLimits(Struct, frozen=True):
 
 def may_have(own: int, taken: int, most: int, per_owner: int | None) -> bool:
     """Whether an owner who has `own` of the places that are `taken` gets one more of `most`. Without a number of its own an owner
-    gets as many as are left for others: half of them if it is alone, and whoever comes later finds some."""
+    gets as many as are left for others: half of them if it is alone, and a later owner finds some."""
     return taken < most and own < (most - taken if per_owner is None else per_owner)
 
 
@@ -51,7 +51,7 @@ class ClaimedRun(Struct, frozen=True):
 
 
 class QueueEntry(Struct, frozen=True):
-    """`position` is how many wait before it; None for one that is driven. `claims`: how often somebody began to drive it."""
+    """`position` is how many wait before it; None for one that is driven. `claims`: how often a process began to drive it."""
 
     run: str
     owner: str

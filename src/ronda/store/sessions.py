@@ -4,7 +4,7 @@ A node is what one run added: the turns it was asked with and those that came of
 path, so that a conversation which goes on from an earlier place leaves what followed there as a branch. The path from the root to
 the `head` is the session as it stands. What the turns mean is not known here.
 
-A lease lets one run at a time go on with a session. It is one holder's (a process), and ends by itself when nobody renews it.
+A lease lets one run at a time go on with a session. It is one holder's (a process), and ends by itself unless it is renewed.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SessionPage(Struct, frozen=True):
 
 
 class Lease(Struct, frozen=True):
-    """Who may go on with a session, for which run, and until when nobody else may."""
+    """Who may go on with a session, for which run, and until when no other may."""
 
     holder: str
     run: str
@@ -79,7 +79,7 @@ class LeaseAnswer(Struct, frozen=True):
 
 class Bounds(Struct, frozen=True):
     """What is kept at the most, of all owners together and of one. An owner who keeps no more than the others loses nothing to
-    them: sessions go from whoever keeps the most, those that were unused for longest first."""
+    them: sessions go from the owner who keeps the most, those that were unused for longest first."""
 
     max_age: float | None = None  # seconds
     max_count: int | None = None
@@ -231,7 +231,7 @@ class Sessions(TableStore):
         return await self._change(statement, (owner, name), _lock_name(owner, name))
 
     async def prune(self, bounds: Bounds, now: float) -> int:
-        """Forget what is beyond the bounds; returns how many sessions. One that somebody has a lease of stays."""
+        """Forget what is beyond the bounds; returns how many sessions. One with a lease stays."""
         if not self._tables.is_there:
             return 0
         now = await self._tables.write(lambda db: self._clock.advance(db, now, _newest(db)))
@@ -243,7 +243,7 @@ class Sessions(TableStore):
     # ---- leases ------------------------------------------------------------------------------------------------------
 
     async def lease(self, owner: str, name: str, lease: Lease, now: float, dead: str | None = None) -> LeaseAnswer:
-        """Take it, if nobody has it: one whose time is up, or whose holder is `dead`, has not."""
+        """Take it, if no other has it: one whose time is up, or whose holder is `dead`, has not."""
 
         def take(db: Sql) -> LeaseAnswer:
             question = "SELECT holder, run, until FROM session_lease WHERE owner = ? AND name = ?"
@@ -272,7 +272,7 @@ class Sessions(TableStore):
         return await self._tables.write(renew)
 
     async def interrupt(self, owner: str, name: str) -> None:
-        """Let whoever has the lease know that its run is to make room."""
+        """Let the holder of the lease know that its run is to make room."""
         await self._change("UPDATE session_lease SET interrupted = 1 WHERE owner = ? AND name = ?", (owner, name))
 
     async def release(self, owner: str, name: str, lease: Lease) -> None:

@@ -1,7 +1,7 @@
 """How much each owner may keep when all together keep too much: an equal share, and what others leave of theirs.
 
 An owner who keeps no more than an equal share loses nothing. What an owner keeps beyond it is room that the others do not use
-yet: it is given back when they do, by whoever has the most of it.
+yet: it is given back when they do, by the owner who has the most of it.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Tables(ABC):
     @abstractmethod
     async def write(self, job: Callable[[Sql], _T], alone: str = "", *, may_be_lost: bool = False) -> _T:
         """Do something in one transaction. Of those that name the same thing in `alone` one is under way at a time, wherever
-        they are. `may_be_lost`: with a crash of the database's machine, so nobody waits for its disk. Raises Duplicate, which
+        they are. `may_be_lost`: with a crash of the database's machine, so no caller waits for its disk. Raises Duplicate, which
         is the caller's to understand."""
 
 

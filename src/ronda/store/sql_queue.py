@@ -63,7 +63,7 @@ class SqlQueue(TableStore):
             )
             return _claimed_run(db.execute(f"{_SELECT_CLAIM} WHERE run = ?", (run,)).fetchone())
 
-        # Looking is nearly always all there is to do, and keeps nobody from writing.
+        # Looking is nearly always all there is to do, and stops no writer.
         if not self._tables.is_there or (self._was_empty and await self._tables.read(find) is None):
             return None
         claimed = await self._tables.write(take, _ALONE, may_be_lost=True)
@@ -71,7 +71,7 @@ class SqlQueue(TableStore):
         return claimed
 
     async def unclaim(self, run: str, worker: str) -> None:
-        """It was not driven: it waits again, as if nobody had claimed it."""
+        """It was not driven: it waits again, as if it had not been claimed."""
 
         def unclaim(db: Sql) -> None:
             statement = "UPDATE queued_run SET worker = '', until = 0, claims = claims - 1 WHERE run = ? AND worker = ?"

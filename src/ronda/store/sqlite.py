@@ -5,7 +5,7 @@
 `migrations` is a tuple of tuples of statements; a database that has seen the first n of them has `user_version` n. Append to
 it, never change what is there. `kind` marks the file, so that one store's file is not taken for another's.
 
-Connections are in autocommit mode: whoever writes opens a `transaction`. They may change threads, but are for one at a
+Connections are in autocommit mode: a writer opens a `transaction`. They may change threads, but are for one at a
 time. In the child of a process that forks they refuse everything: see `fork`. Nothing here knows what the tables are for.
 """
 
@@ -90,7 +90,7 @@ def connect(path: str, *, timeout: float = 5.0) -> Connection:
 
 @contextmanager
 def transaction(db: sqlite3.Connection, kind: Literal["DEFERRED", "IMMEDIATE"]) -> Iterator[None]:
-    """DEFERRED: one snapshot for several reads. IMMEDIATE: nobody else writes meanwhile."""
+    """DEFERRED: one snapshot for several reads. IMMEDIATE: no other writes meanwhile."""
     with GATE:
         db.execute(f"BEGIN {kind}")
         try:
@@ -105,7 +105,7 @@ def checkpoint(db: sqlite3.Connection, path: str, *, shrink_above: int = 64 << 2
     """Move what is in the WAL into the database. For a thread: this is where the disk is waited for."""
     db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
     # PASSIVE never catches up with a busy writer, so the WAL would grow for ever. TRUNCATE holds writers off: for the little
-    # that came in since, and while somebody still reads from the WAL, which must not take long.
+    # that came in since, and while a reader is in the WAL, which must not take long.
     try:
         size = os.path.getsize(f"{path}-wal")
     except OSError as error:
@@ -116,7 +116,7 @@ def checkpoint(db: sqlite3.Connection, path: str, *, shrink_above: int = 64 << 2
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Somebody else holds the lock: the same statement may succeed a little later."""
+    """Another connection holds the lock: the same statement may succeed a little later."""
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -145,7 +145,7 @@ def _code(error: sqlite3.Error) -> int:
 
 
 def _make_private(path: str) -> None:
-    """The file 0600, its folder 0700, where they are new: what people say to a model is nobody else's business."""
+    """The file 0600, its folder 0700, where they are new: what people say to a model is private."""
     try:
         Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Only a new file may be opened here: closing a file that SQLite has open drops the locks it holds on it.

@@ -80,7 +80,7 @@ class SqliteCatalog(Catalog):
         return await self._do(job, "DEFERRED")
 
     async def write(self, job: Callable[[Sql], _T], alone: str = "", *, may_be_lost: bool = False) -> _T:
-        """Whoever writes is alone, and the disk is not waited for."""
+        """A writer is alone, and does not wait for the disk."""
         return await self._do(job, "IMMEDIATE")
 
     async def close(self) -> None:
@@ -91,7 +91,7 @@ class SqliteCatalog(Catalog):
         self._thread.shutdown(wait=False)
 
     def abandon(self) -> None:
-        """As `close`, for whoever cannot wait."""
+        """As `close`, for a caller that cannot wait."""
         self.claims.close()
         db, self._db = self._db, None
         if db is not None:

@@ -1,9 +1,9 @@
 """The event loop waits for threads that wait for a database. When its process must end, it goes on without them.
 
     await waits.do(work, threads)     in one of these threads
-    waits.end_within(seconds)         from then on: an error for whoever waits, or would
+    waits.end_within(seconds)         from then on: an error for all that wait, or would
 
-A thread that waits for a database which is away cannot be ended: whoever has given up on one ends its process by `os._exit`.
+A thread that waits for a database which is away cannot be ended: a process that has given up on one ends by `os._exit`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ThreadWaits:
         self._place = place
         self._pending: set[asyncio.Future[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self.is_over = False  # threads may be left that nobody waits for
+        self.is_over = False  # threads may be left behind
 
     async def do(self, work: Callable[[], _T], threads: ThreadPoolExecutor | None = None) -> _T:
         """None: those of the event loop."""
@@ -59,7 +59,7 @@ class ThreadWaits:
 
 
 class OutOfTime(StoreError):
-    """Of many who are told so, one tells people: whoever closes the store."""
+    """Of many that are told so, one tells people: the one that closes the store."""
 
     def __init__(self, place: str) -> None:
         super().__init__(place, "it could not be reached before this process had to end")

@@ -1,7 +1,7 @@
 """Commits that are safe from kill -9 become safe from a power cut: what synchronous=FULL promises, without holding up the loop.
 
 SQLite's own FULL waits for the disk inside COMMIT. Syncing the WAL afterwards, in a thread and once for all who wait, gives
-the same promise to whoever waits for it and costs the others nothing.
+the same promise to those that wait for it and costs the others nothing.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from ronda.store import StoreError
 
 
 class WalSync:
-    """Tells when the commits of one connection are on the disk itself. Whoever commits counts them, from 1."""
+    """Tells when the commits of one connection are on the disk itself. The writer counts them, from 1."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._awaited = 0  # the last commit that somebody waits for …
+        self._awaited = 0  # the last commit that a caller waits for …
         self._reached = 0  # … and the last that is safe
         self._syncing: asyncio.Task[None] | None = None
         self._error: StoreError | None = None

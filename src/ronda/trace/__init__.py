@@ -1,4 +1,4 @@
-"""What happens, told to whoever traces it: spans, their backends, and what is kept back from them.
+"""What happens, told to tracers: spans, their backends, and what is kept back from them.
 
     Tracer          backends under their names: `Tracer.add("console", console)`
     trace, span     a function, or a block, as a span
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ronda.trace.terminal import console as console
     from ronda.trace.tracy import Tracy as Tracy
 
-# Where each name lives. Imported when first used: whoever only renders a template needs no event loop for it.
+# Where each name lives. Imported when first used: a program that only renders a template needs no event loop for it.
 _HOMES = {
     "Backend": "spans",
     "Emit": "spans",

@@ -104,7 +104,7 @@ def _coroutine(called: _TracedFunction) -> Callable[..., Any]:
 
 
 class _Steps:
-    """A generator's span: the current one only while the generator itself runs, not in whoever reads it."""
+    """A generator's span: the current one only while the generator itself runs, not in its reader."""
 
     def __init__(self, called: _TracedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._open = OpenSpan(called.name, _current.get())

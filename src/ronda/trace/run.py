@@ -1,11 +1,11 @@
 """A run's events → spans: `execute` for each model call, `execute_tool` for each tool call, under the span that is current.
 
-    spans = run_spans(run)                  None where nobody traces
+    spans = run_spans(run)                  None without a tracer
     emit = …spans.take(batch)…              beside journal and followers, in the task that drives the run
     tools = spans.around(tools)             so that what a tool traces, and the agents it starts, stand inside its span
 
 It reads what the loop says of itself and takes the times from there: two tools that run side by side are two spans side by
-side. The span around them, `invoke_agent` or `turn`, belongs to whoever starts the run.
+side. The span around them, `invoke_agent` or `turn`, belongs to the code that starts the run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ronda.trace.spans import OpenSpan, Tracer, _current
 
 
 def run_spans(run: Run) -> RunSpans | None:
-    """The spans of a run that is about to be driven; None where nobody traces."""
+    """The spans of a run that is about to be driven; None without a tracer."""
     return None if Tracer.is_idle() else RunSpans(run)
 
 

@@ -95,7 +95,7 @@ def span(name: str, **emitted: Any) -> AbstractContextManager[Emit]:
 
 
 def begin_span(name: str, **emitted: Any) -> OpenSpan | None:
-    """A span that another task goes on with (`go_on`), and ends; None where nobody traces."""
+    """A span that another task goes on with (`go_on`), and ends; None without a tracer."""
     if not Tracer._backends:
         return None
     opened = OpenSpan(name, _current.get())
@@ -209,7 +209,7 @@ def ignore(key: str, value: Any) -> None:
     return
 
 
-_NOTHING = nullcontext(ignore)  # the span of nobody
+_NOTHING = nullcontext(ignore)  # without a tracer
 
 
 def _complain(backend: str, span: Span, error: Exception) -> None:
