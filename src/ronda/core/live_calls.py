@@ -10,15 +10,26 @@ first counts, calls of strict tools (which may be repaired, or asked for again),
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Sequence
+from typing import Final
 
 from msgspec import Struct
 
-from ronda.core.call_names import offered_name
 from ronda.core.events import CallDelta, ModelStarted
 from ronda.core.obligations import is_met
 from ronda.core.parts import AssistantTurn
 from ronda.core.plan import Plan
+
+# Some models write the namespace of their training before a tool's name: GPT, Gemini, others. Nothing else is guessed.
+_PREFIXES: Final = ("functions.", "default_api.", "tools.")
+
+
+def offered_name(name: str, offered: Container[str]) -> str:
+    """The tool that a model means by a name that is not offered as it is; the same where no prefix hides one that is."""
+    for prefix in _PREFIXES:
+        if name.startswith(prefix) and (bare := name.removeprefix(prefix)) in offered:
+            return bare
+    return name
 
 
 class Piece(Struct, frozen=True, gc=False):

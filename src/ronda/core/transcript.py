@@ -12,9 +12,9 @@ import msgspec
 
 from ronda.core.arguments import recover
 from ronda.core.call_ids import CallIds, derived_id
-from ronda.core.call_names import offered_name
 from ronda.core.events import ModelFinished
 from ronda.core.known_turns import KnownTurns
+from ronda.core.live_calls import offered_name
 from ronda.core.parts import AssistantPart, AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn
 from ronda.core.run import Run
 from ronda.errors import BadRequest
