@@ -14,6 +14,7 @@ from tests.interaction.doors import Door, Json, Served, soon, user
 from tests.interaction.upstreams import Upstream, answers
 
 from ronda import tool
+from ronda.server.features.budgets.settings import BudgetLimit, BudgetOptions
 from ronda.server.features.notices.feature import WAITS, Notices
 from ronda.server.services.notice_sink import NoticeSink
 from ronda.store.memory import MemoryCatalog
@@ -218,3 +219,18 @@ async def test_an_owner_has_a_bounded_number_of_addresses(door: Door) -> None:
         status, refused = await sender.call("POST", body={"url": hook.url})
 
     assert (status, refused["error"]["code"]) == (400, "too_many_notices")
+
+
+async def test_a_budget_that_is_nearly_spent_is_told_of_once(door: Door) -> None:
+    limits = BudgetOptions(limits=(BudgetLimit(scope="owner", rounds=5),))
+    model = ScriptedModel(*[says("Hi.") for _ in range(5)])
+    async with Upstream(TAKEN, TAKEN) as hook, sending(door, model, budgets=limits) as sender:
+        await sender.subscribe(hook, "budget.warning", "budget.exhausted")
+        for _ in range(5):
+            await sender.ask()
+            await sender.deliver()
+
+    assert [(kind, data["spent"], data["limit"]) for kind, data in told(hook)] == [
+        ("budget.warning", 4, 5),
+        ("budget.exhausted", 5, 5),
+    ]

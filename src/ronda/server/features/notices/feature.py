@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from starlette.types import ASGIApp
 
-from ronda.core.events import Asked, Event, RunFinished, RunStarted
+from ronda.core.events import Asked, Budget, Event, ModelFinished, RunFinished, RunStarted
 from ronda.core.run import Run
 from ronda.errors import BadRequest, NotFound
 from ronda.host.extension import Tap
@@ -48,6 +48,8 @@ WAITS: Final = (5.0, 300.0, 1800.0, 7200.0, 18000.0, 36000.0, 50400.0, 72000.0, 
 MAX_ADDRESSES: Final = 20  # of one owner
 _MAX_URL: Final = 2000  # characters: what servers commonly take
 _MAX_BODY: Final = 65_536
+_WARNED: Final = 0.8  # of a budget: what is left is enough to act upon
+_MAX_TOLD: Final = 10_000  # budgets that are remembered; beyond them a notice may come twice
 _AT_ONCE: Final = 20  # notices of one look; the next look takes those that are left
 _SECONDS: Final = 15.0  # that an address may take: as standardwebhooks.com recommends
 _LOOK_SECONDS: Final = 1.0
@@ -73,6 +75,7 @@ class Notices(Feature):
         self._settings = settings
         self._fetcher: Fetcher | None = None
         self._keeping: set[asyncio.Task[None]] = set()
+        self._told: set[str] = set()  # budgets that notices were sent of
 
     def provides(self) -> Mapping[type, object]:
         return {NoticeSink: self}
@@ -94,6 +97,8 @@ class Notices(Feature):
             for fact in facts:
                 if isinstance(fact, RunFinished):
                     self._finished(start, fact)
+                elif isinstance(fact, ModelFinished) and fact.budget is not None:
+                    self._spent(start, fact.budget)
                 elif isinstance(fact, Asked):
                     data = {**_about(start), "question": fact.id, "tool": fact.tool}
                     self._send(start.owner, "run.waiting", data, f"{start.run} {fact.id}")
@@ -107,6 +112,30 @@ class Notices(Feature):
         if start.outlives and StoredOptions.key in start.about:
             name = f"response.{_RESPONSES.get(end.reason, 'completed')}"
             self._send(start.owner, name, {"id": start.run.replace("run_", "resp_", 1)}, f"{start.run} {name}")
+
+    def _spent(self, start: RunStarted, budget: Budget) -> None:
+        """Once for each budget and its day, week or month: a process that starts again may tell it again."""
+        share = budget.spent / budget.limit if budget.limit else 1.0
+        kind = "budget.exhausted" if share >= 1 else "budget.warning" if share >= _WARNED else None
+        if kind is None:
+            return
+        of = {"run": start.run, "session": start.session}.get(budget.scope, "")
+        day = datetime.fromtimestamp(self._clock(), UTC)
+        period = {"day": f"{day:%Y-%m-%d}", "week": f"{day:%G-%V}", "month": f"{day:%Y-%m}"}.get(budget.per, "")
+        known_by = f"{start.owner} {kind} {budget.scope} {of} {budget.per} {period} {budget.unit} {budget.limit}"
+        if known_by in self._told:
+            return
+        if len(self._told) >= _MAX_TOLD:
+            self._told.clear()
+        self._told.add(known_by)
+        data = {
+            "scope": budget.scope,
+            "per": budget.per,
+            "unit": budget.unit,
+            "limit": budget.limit,
+            "spent": budget.spent,
+        }
+        self._send(start.owner, kind, {**data, "remaining": budget.remaining, "run": start.run}, known_by)
 
     def notify(self, owner: str, kind: str, data: Mapping[str, Any]) -> None:
         self._send(owner, kind, data, secrets.token_hex(12))
