@@ -1,0 +1,64 @@
+"""`output=` in the four ways in which people write a type: the model is asked for the same thing, and the answer is that type."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, TypedDict
+
+import msgspec
+import pydantic
+import pytest
+
+from ronda import Agent, run_agent
+from ronda.testing import ScriptedModel, says
+
+
+class Place(TypedDict):
+    name: str
+    people: int
+
+
+@dataclasses.dataclass
+class PlaceData:
+    name: str
+    people: int
+
+
+class PlaceModel(pydantic.BaseModel):
+    name: str
+    people: int
+
+
+class PlaceStruct(msgspec.Struct):
+    name: str
+    people: int
+
+
+LISBON: dict[str, Any] = {"name": "Lisbon", "people": 545_000}
+EVERY = [
+    pytest.param(Place, LISBON, id="TypedDict"),
+    pytest.param(PlaceData, PlaceData(**LISBON), id="dataclass"),
+    pytest.param(PlaceModel, PlaceModel(**LISBON), id="pydantic"),
+    pytest.param(PlaceStruct, PlaceStruct(**LISBON), id="msgspec"),
+]
+
+
+@pytest.mark.parametrize(("kind", "value"), EVERY)
+def test_the_answer_is_a_value_of_the_type(kind: type[Any], value: object) -> None:
+    model = ScriptedModel(says('{"name": "Lisbon", "people": 545000}'))
+
+    result = run_agent(Agent(model, output=kind), "Which is the capital of Portugal?")
+
+    assert result.output == value
+    assert type(result.output) is type(value)
+
+
+@pytest.mark.parametrize(("kind", "value"), EVERY)
+def test_an_answer_that_does_not_fit_is_asked_for_again(kind: type[Any], value: object) -> None:
+    model = ScriptedModel(says('{"name": "Lisbon", "people": "many"}'), says('{"name": "Lisbon", "people": 545000}'))
+
+    result = run_agent(Agent(model, output=kind), "Which is the capital of Portugal?")
+
+    assert result.output == value
+    assert len(model.heard) == 2
+    assert "people" in str(model.heard[1][-1])  # the model is told what is wrong
