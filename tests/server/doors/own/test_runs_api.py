@@ -91,6 +91,8 @@ async def test_a_run_is_shown_with_its_result_and_its_usage(door: Door) -> None:
         "incomplete": [],
         "result": {"text": "Cold.", "tool_calls": []},
         "end": {"reason": "stop", "limit": None, "message": None, "code": None},
+        "budget": None,
+        "previews": "gone",
     }
 
 
@@ -248,3 +250,12 @@ async def test_a_run_under_way_is_cancelled(door: Door, stream: bool) -> None:
     assert (status, run["state"], run["end"]["reason"]) == (200, "cancelled", "cancelled")
     assert (again, refused["error"]["code"]) == (409, "run_is_over")
     assert isinstance(events[-1], RunFinished)
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(3600.0, "kept"), (0.0, "gone")])
+async def test_a_run_says_whether_its_previews_are_kept(door: Door, seconds: float, expected: str) -> None:
+    async with door.serving(ScriptedModel(says("Hello.")), keep_previews=seconds) as served:
+        id = await ask(served, stream=True)
+        _, run = await get(served, f"/runs/{id}")
+
+    assert run["previews"] == expected

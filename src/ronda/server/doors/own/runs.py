@@ -148,9 +148,19 @@ class RunsDoor:
             raise Conflict(f"the run '{id}' waits for an answer: POST /v1/runs/{id}/answer", code=RUN_IS_WAITING)
         raise Conflict(f"the run '{id}' is driven by another process", code="run_is_elsewhere")
 
+    async def _has_previews(self, run: str) -> bool:
+        """Whether what was shown of it piece by piece can be followed again."""
+        if run in self._runs.live or self._runs.logs.previews(run):
+            return True
+        return (await self._runs.journal.extent(run))[1] > 0
+
     async def _run_object(self, run: Run, facts: int, events: Iterable[Event], queued: QueuePlaces) -> Json:
         state = state_of(run, queued)
-        members = {**write_run(run, state, facts, events), "group": group_of(run.start)}
+        members = {
+            **write_run(run, state, facts, events),
+            "group": group_of(run.start),
+            "previews": "kept" if await self._has_previews(run.id) else "gone",
+        }
         pages: PageRuns | None = self._pages()
         if pages is not None and (files := await pages.files_of(list(events) or [run.start])) is not None:
             members["files"] = files
