@@ -25,7 +25,7 @@ def startup_lines(server: Server, folder: Path | None, host: str, port: int, *, 
     lines += _capability_lines(config)
     if server.mcp is not None:
         names = ", ".join([f"{one.name} ({one.transport})" for one in server.mcp.configs if one.enabled])
-        lines.append(f"MCP servers: {names or 'none that is enabled'} (GET /v1/mcp tells how they fare)")
+        lines.append(f"MCP servers: {names or 'none that is enabled'} (GET /v1/mcp shows the status of each)")
     if config.database is not None:
         where = "in memory" if folder is None else f"in {_home_as_tilde(folder)}, which all servers should share"
         lines.append(f"conversations are kept in the database for {config.journal_max_days:g} days, files {where}")
