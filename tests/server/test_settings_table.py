@@ -11,6 +11,7 @@ from typing import Any
 
 import certifi
 import pytest
+from tests.cli.test_cli_tls import make_pair
 from tests.server.installed import install_feature
 
 from ronda.cli.main import parse
@@ -54,6 +55,15 @@ VALUES: dict[str, Any] = {
 def parrot_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_feature(tmp_path / "site", "parrot")
     monkeypatch.syspath_prepend(tmp_path / "site")
+
+
+@pytest.fixture(autouse=True)
+def there_is_a_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cert, key = [str(file) for file in make_pair(tmp_path)]
+    monkeypatch.setitem(VALUES, "tls_cert", cert)
+    monkeypatch.setitem(VALUES, "tls_key", key)
+    monkeypatch.setitem(NEEDED, "tls_cert", ["--tls-key", key])
+    monkeypatch.setitem(NEEDED, "tls_key", ["--tls-cert", cert])
 
 
 def other_value(row: Row) -> Any:

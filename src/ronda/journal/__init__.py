@@ -15,14 +15,16 @@ Every store passes `ronda.testing.journals`. Choosing one is the caller's: `memo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from ronda.core.events import Asked, EndReason, Event, Preview, RunFinished, RunStarted
 from ronda.core.plan import ToolSpec
 from ronda.errors import RondaError
-from ronda.journal.tally import Beginning, Figures
+
+if TYPE_CHECKING:
+    from ronda.journal.tally import Beginning, Figures
 
 
 class JournalConflict(RondaError):
