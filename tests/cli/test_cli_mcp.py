@@ -57,7 +57,7 @@ def test_a_served_model_calls_a_tool_and_the_program_ends_with_the_server(
     path.write_text(json.dumps(settings))
     start.script.write_text(json.dumps([{"calls": [{"name": name, "arguments": {}}]}, {"text": "done"}]))
     with start.serving("--model", f"script:{start.script}", "--mcp-config", str(path)) as served:
-        assert "MCP servers: tiny (stdio) (GET /v1/mcp tells how they fare)" in "".join(served.startup)
+        assert "MCP servers: tiny (stdio) (GET /v1/mcp shows the status of each)" in "".join(served.startup)
         [record] = asks(served)
         [status] = get(served, "mcp")["servers"]
         assert (record["name"], status["state"], status["tools"]) == (name, "connected", 2)
