@@ -74,7 +74,6 @@ MIGRATIONS: Final = (
         "ALTER TABLE run ADD COLUMN end_code TEXT",
         "ALTER TABLE run ADD COLUMN waits_within INTEGER",  # 1: nothing happens before an answer, although a tool of it runs
         "CREATE INDEX run_parent ON run(parent) WHERE parent <> ''",
-        "CREATE INDEX run_open ON run(id) WHERE ended IS NULL",
     ),
 )
 
