@@ -39,6 +39,7 @@ let follower: Follower | null = null;
 let messages: Message[] = [];
 let rows: RunRow[] = [];
 let loads = 0;
+let isHeldOut = false;
 const history = new History(() => ({ rows, entries: entries.value, hasBranches: branches.value.length > 1 }));
 
 export async function openSession(id: string, wanted: string | null = null): Promise<void> {
@@ -214,18 +215,25 @@ export async function say(text: string, files: Attachment[]): Promise<void> {
       return;
     }
     try {
-      await api.steer(run.id, text);
-      return;
+      if (await steer(run, text)) return;
     } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      if (error.code === "run_is_waiting") {
-        hold(text);
-        return;
-      }
-      if (error.code !== "run_is_over") throw error;
+      if (!(error instanceof Problem) || error.code !== "run_is_waiting") throw error;
+      hold(text);
+      return;
     }
   }
   await ask([{ role: "user", content: contentOf(text, files) }], "append", text, files);
+}
+
+/** Whether the run takes the words: it may have ended while they were on their way. */
+async function steer(run: RunState, text: string): Promise<boolean> {
+  try {
+    await api.steer(run.id, text);
+    return true;
+  } catch (error) {
+    if (error instanceof Problem && error.code === "run_is_over") return false;
+    throw error;
+  }
 }
 
 function hold(text: string): void {
@@ -233,15 +241,19 @@ function hold(text: string): void {
 }
 
 async function sendHeld(): Promise<void> {
-  const text = held.value;
-  const run = live.value;
-  if (text === "") return;
+  const [id, text, run] = [sessionId.value, held.value, live.value];
+  // The decision and the end of the run may come in while the words are on their way: they go out once.
+  if (text === "" || isHeldOut) return;
+  isHeldOut = true;
   try {
-    if (run !== null && phaseOf(run) !== "finished") await api.steer(run.id, text);
-    else await say(text, []);
-    held.value = "";
+    const isTaken = run !== null && phaseOf(run) !== "finished" && (await steer(run, text));
+    if (id !== sessionId.value) return;
+    if (!isTaken) await ask([{ role: "user", content: text }], "append", text, []);
+    if (id === sessionId.value) held.value = held.value.slice(text.length).trimStart(); // what was added meanwhile
   } catch {
     // it is still shown, and goes out with the next chance
+  } finally {
+    isHeldOut = false;
   }
 }
 

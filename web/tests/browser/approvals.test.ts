@@ -112,7 +112,31 @@ describe("a call that needs a person", () => {
     await page.click("text=Approve");
     await answered(page);
     await page.waitForSelector('.said p:has-text("and hurry")');
-    expect(await page.locator(".held").count()).toBe(0);
+    await page.waitForSelector(".held", { state: "detached" });
+  });
+
+  test("words that reach a run when it is over are asked once, as the next question", async () => {
+    const page = await open();
+    await waiting(page);
+    await ask(page, "and hurry");
+    await page.waitForSelector(".held >> text=and hurry");
+    // The words are on their way until the run is over: then the server has no run to say them to.
+    await page.route("**/steer", async (route) => {
+      await page.waitForSelector('.say:has-text("Done: what was decided is known.")');
+      const run = /runs\/([^/]+)\/steer/.exec(route.request().url())?.[1] ?? "";
+      await page.waitForFunction(async (id) => {
+        const answer = await fetch(`/v1/runs/${id}`);
+        return ((await answer.json()) as { state: string }).state === "finished";
+      }, run);
+      await route.continue();
+    });
+    const refused = page.waitForResponse((answer) => answer.url().endsWith("/steer"));
+    await page.click("text=Approve");
+    expect((await refused).status()).toBe(409);
+    await page.waitForSelector('.said p:has-text("and hurry")');
+    await page.waitForSelector(".held", { state: "detached" });
+    await page.waitForSelector('[role=log][aria-busy="false"]');
+    expect(await page.locator('.said p:has-text("and hurry")').count()).toBe(1);
   });
 
   test("on a phone it is a sheet that is a dialog", async () => {

@@ -20,6 +20,12 @@ export function browserPath(): string | undefined {
   return BROWSERS.flatMap((name) => folders.map((folder) => join(folder, name))).find((path) => existsSync(path));
 }
 
+/**
+ * Answers that a browser puts into its console, and that the page takes as the design says: a run may end, or begin to wait, while
+ * words or a stop are on their way to it.
+ */
+const EXPECTED = /^Failed to load resource: the server responded with a status of 409 .*\/v1\/runs\/[^/]+\/(steer|cancel)$/;
+
 export class PageServer {
   url = "";
   /** By name: those of tests/web/page_server.py. */
@@ -123,7 +129,9 @@ export function harness(options: { pace?: number; code?: boolean; keys?: boolean
 
   const watch = (page: Page) => {
     page.on("console", (message) => {
-      if (message.type() === "error" || message.type() === "warning") problems.push(`console: ${message.text()}`);
+      if (message.type() !== "error" && message.type() !== "warning") return;
+      const text = `${message.text()} ${message.location().url}`;
+      if (!EXPECTED.test(text)) problems.push(`console: ${text}`);
     });
     page.on("pageerror", (error) => problems.push(`error: ${error.message}`));
     page.on("request", (request) => {
