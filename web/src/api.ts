@@ -237,6 +237,8 @@ export const api = {
 
   sessions: (before: string | null) =>
     read<Page<SessionRow>>("GET", `/v1/sessions?limit=50${before === null ? "" : `&before=${name(before)}`}`),
+  /** Those whose title, or the first words of one of whose questions, have these words. */
+  findSessions: (words: string) => read<Page<SessionRow>>("GET", `/v1/sessions?limit=50&q=${name(words)}`).then((page) => page.data),
   session: (id: string, branch: string | null) =>
     read<SessionDocument>("GET", `/v1/sessions/${name(id)}${branch === null ? "" : `?branch=${name(branch)}`}`),
   changeSession: (id: string, change: { title?: string | null; metadata?: Record<string, unknown>; branch?: string }) =>

@@ -69,3 +69,11 @@ export function dayGroup(at: number, now: number): string {
   if (days < 7) return "Last week";
   return days < 31 ? "Last month" : "Earlier";
 }
+
+/** What a session is called until a person names it. */
+export function firstWords(text: string): string {
+  const line = text.split("\n").find((one) => one.trim() !== "")?.trim() ?? "";
+  if (line.length <= 60) return line;
+  const cut = line.slice(0, 60);
+  return `${cut.slice(0, Math.max(30, cut.lastIndexOf(" ")))}…`;
+}

@@ -9,6 +9,7 @@ import { touch } from "../changes";
 import { fold } from "../fold/fold";
 import { type RunState, isWaiting, newRun, phaseOf } from "../fold/state";
 import { type Message, type Turn, exchangesOf, turnsOf, wordsOf } from "../fold/turns";
+import { firstWords } from "../format";
 import { address, go } from "../router";
 import { Follower, checkServer } from "../stream";
 import { type Entry, History, readRun } from "./history";
@@ -192,13 +193,6 @@ async function keepTitle(id: string, run: RunState): Promise<void> {
   } catch {
     title.value = words; // the next answer of this session names it
   }
-}
-
-export function firstWords(text: string): string {
-  const line = text.split("\n").find((one) => one.trim() !== "")?.trim() ?? "";
-  if (line.length <= 60) return line;
-  const cut = line.slice(0, 60);
-  return `${cut.slice(0, Math.max(30, cut.lastIndexOf(" ")))}…`;
 }
 
 /** Have the events of an exchange read. */

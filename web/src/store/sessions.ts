@@ -3,6 +3,7 @@
 // Lists are read when the server tells of a change, when the page does something, and when another tab has.
 import { computed, effect, signal, untracked } from "@preact/signals";
 import { type Approval, Problem, type RunRow, type SessionRow, api } from "../api";
+import { firstWords } from "../format";
 import { checkServer, serverAnswers } from "../stream";
 import { changes, isFed } from "./feed";
 import { needsKey } from "./server";
@@ -43,7 +44,7 @@ export const sessions = computed<ListedSession[]>(() => {
   for (const one of approvals.value) marks.set(one.session_id, "waits");
   const rows = stored.value.map((row) => ({
     id: row.id,
-    title: row.title ?? (recall(`title.${row.id}`, "") || (row.id.startsWith("chat-") ? "Untitled" : row.id)),
+    title: titleOf(row),
     updatedAt: row.updated_at,
     mark: marks.get(row.id) ?? "",
   }));
@@ -53,10 +54,26 @@ export const sessions = computed<ListedSession[]>(() => {
     if (run.session === null || known.has(run.session) || !run.session.startsWith("chat-")) continue;
     known.add(run.session);
     const mark = marks.get(run.session) ?? "running";
-    rows.unshift({ id: run.session, title: recall(`title.${run.session}`, "") || (run.input?.split("\n")[0] ?? "") || "New session", updatedAt: run.created_at, mark });
+    rows.unshift({ id: run.session, title: recall(`title.${run.session}`, "") || firstWords(run.input ?? "") || "New session", updatedAt: run.created_at, mark });
   }
   return rows.filter((row) => !removed.value.has(row.id));
 });
+
+/** As a person or the page has named it; else by what was asked in it first, as far as its runs are known here. */
+function titleOf(row: SessionRow): string {
+  const named = row.title ?? recall(`title.${row.id}`, "");
+  if (named !== "") return named;
+  if (!row.id.startsWith("chat-")) return row.id;
+  return firstWords(recent.value.findLast((run) => run.session === row.id)?.input ?? "") || "Untitled";
+}
+
+/** The sessions that the server finds by these words, also those that the list has not read. */
+export async function findSessions(words: string): Promise<ListedSession[]> {
+  const rows = await api.findSessions(words);
+  const listed = new Map(sessions.value.map((one) => [one.id, one]));
+  const found = rows.map((row) => listed.get(row.id) ?? { id: row.id, title: titleOf(row), updatedAt: row.updated_at, mark: "" as const });
+  return found.filter((one) => !removed.value.has(one.id));
+}
 
 let asked: Promise<void> | null = null;
 let isStale = false;

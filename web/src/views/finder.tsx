@@ -1,15 +1,17 @@
-// Find anything: sessions by their names, and what can be done, by what it is called.
+// Find anything: sessions by their names and by what was asked in them, and what can be done, by what it is called.
 import type { VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { now } from "../clock";
 import { when } from "../format";
 import { address, go } from "../router";
-import { sessions } from "../store/sessions";
+import { type ListedSession, findSessions, sessions } from "../store/sessions";
 import { setTheme } from "../store/settings";
 import { shown } from "../visible";
 import { Icon } from "./icon";
 import { closeLayer, openLayer, openPane } from "./panes";
 import { startSession } from "./sidebar";
+
+const PAUSE_MS = 150; // between two letters of a word: the server is asked when a person looks up
 
 interface Hit {
   key: string;
@@ -34,10 +36,24 @@ export function Finder(): VNode {
   const box = useRef<HTMLDialogElement>(null);
   const [words, setWords] = useState("");
   const [chosen, setChosen] = useState(0);
+  const [answer, setAnswer] = useState<{ words: string; sessions: ListedSession[] }>({ words: "", sessions: [] });
   useEffect(() => box.current?.showModal(), []);
+  useEffect(() => {
+    const asked = words.trim();
+    if (asked === "") return;
+    let isWanted = true;
+    const take = (found: ListedSession[]) => isWanted && setAnswer({ words: asked, sessions: found });
+    const timer = setTimeout(() => void findSessions(asked).then(take, () => take([])), PAUSE_MS);
+    return () => {
+      isWanted = false;
+      clearTimeout(timer);
+    };
+  }, [words]);
   const fits = (text: string) => words.toLowerCase().split(/\s+/).every((word) => text.toLowerCase().includes(word));
-  const found: Hit[] = sessions.value
-    .filter((one) => fits(one.title))
+  const named = sessions.value.filter((one) => fits(one.title));
+  const isAnswered = words.trim() === answer.words;
+  const more = isAnswered && words.trim() !== "" ? answer.sessions.filter((one) => !named.some((other) => other.id === one.id)) : [];
+  const found: Hit[] = [...named, ...more]
     .slice(0, 50)
     .map((one) => ({ key: `s:${one.id}`, icon: "message", name: one.title, note: when(one.updatedAt, now.value * 1000), act: () => go(address("chat", one.id)) }));
   const hits = [...found, ...actions().filter((one) => fits(one.name))];
@@ -87,13 +103,13 @@ export function Finder(): VNode {
           </div>
         ))}
       </div>
-      {found.length === 0 && words !== "" && (
+      {found.length === 0 && words.trim() !== "" && isAnswered && (
         <div class="none">
           <span class="ico">
             <Icon name="search" />
           </span>
-          <b class="strong">No session is called “{shown(words)}”</b>
-          <p>Titles are searched, yours alone.</p>
+          <b class="strong">No session has “{shown(words)}”</b>
+          <p>Titles and the first words of each question are searched, yours alone.</p>
           <button type="button" class="btn sm" onClick={() => setWords("")}>
             Clear the search
           </button>

@@ -158,6 +158,39 @@ describe("sessions", () => {
     await page.waitForSelector('.sessions a:has-text("Rivers of Europe")');
   });
 
+  test("are found by what was asked in them, though they are called otherwise", async () => {
+    const page = await open();
+    await ask(page, "tell me of the heron in the reeds");
+    await answered(page);
+    await page.click("role=button[name='Rename the session']");
+    await page.fill(".bar .rename", "Grey birds");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector('.sessions a:has-text("Grey birds")');
+    const other = await open();
+    await other.waitForSelector('.sessions a:has-text("Grey birds")');
+    await other.keyboard.press("Control+k");
+    await other.fill("dialog input", "heron in the");
+    await other.click('#hits [role=option]:has-text("Grey birds")');
+    await other.waitForSelector("h1:has-text('Grey birds')");
+    await other.keyboard.press("Control+k");
+    await other.fill("dialog input", "a bird that was never asked about");
+    await other.waitForSelector("text=No session has “a bird that was never asked about”");
+  });
+
+  test("that no page has named are called by what was asked in them first", async () => {
+    for (const content of ["Which owl hunts by day?\nSay it briefly.", "And by night?"]) {
+      const answer = await fetch(`${server.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ model: "default", session_id: "chat-owls", session_mode: "append", messages: [{ role: "user", content }] }),
+      });
+      expect(answer.status).toBe(200);
+      await answer.text();
+    }
+    const page = await open();
+    await page.waitForSelector('.sessions a[href$="/chat-owls"]:has-text("Which owl hunts by day?")');
+  });
+
   test("keep what is written in each", async () => {
     const page = await open();
     await page.fill("#composer", "for the new one");
