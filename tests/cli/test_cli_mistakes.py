@@ -114,7 +114,7 @@ def test_a_flag_cannot_be_abbreviated(capsys: pytest.CaptureFixture[str], argume
         (["How are you?"], "there is no command 'How are you?'; 'ronda run \"How are you?\"' asks a model"),
         (["a.prompty"], "there is no command 'a.prompty'; 'ronda run a.prompty' runs the file"),
         (["models", "pul"], "there is no 'ronda models pul'; did you mean 'pull'? choose from list, pull, default"),
-        (["keys", "zzz"], "there is no 'ronda keys zzz'; choose from create, list, revoke"),
+        (["keys", "zzz"], "there is no 'ronda keys zzz'; choose from create, list, revoke, audit"),
         (
             ["schema", "event"],
             "there is no 'ronda schema event'; did you mean 'events'? choose from prompty, events, eval",
