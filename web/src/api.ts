@@ -51,6 +51,16 @@ export interface Model {
   status: string;
 }
 
+/** A tool of the server's own, or of one of its MCP servers. */
+export interface ServerTool {
+  name: string;
+  label: string;
+  description: string;
+  source: { kind: string; server: string | null };
+  /** "ask": it is asked about whatever the session says. */
+  approval: string;
+}
+
 export interface SessionRow {
   id: string;
   title: string | null;
@@ -233,6 +243,7 @@ export const api = {
   facts: () => read<ServerFacts>("GET", "/ui/server"),
   isUp: () => send("GET", "/health").then(() => true, () => false),
   models: () => read<Page<Model>>("GET", "/v1/models").then((page) => page.data),
+  tools: () => read<Page<ServerTool>>("GET", "/v1/tools").then((page) => page.data),
   mcp: () => read<{ servers: McpServer[] }>("GET", "/v1/mcp").then((one) => one.servers),
 
   sessions: (before: string | null) =>

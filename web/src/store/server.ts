@@ -1,9 +1,10 @@
 // What the page knows of its server beside runs: what it has, which models, how its MCP servers fare. Asked for once.
 import { computed, signal } from "@preact/signals";
-import { type McpServer, type Me, type Model, Problem, type ServerFacts, api, onRefused } from "../api";
+import { type McpServer, type Me, type Model, Problem, type ServerFacts, type ServerTool, api, onRefused } from "../api";
 
 export const facts = signal<ServerFacts | null>(null);
 export const models = signal<Model[]>([]);
+export const serverTools = signal<ServerTool[]>([]);
 export const mcpServers = signal<McpServer[]>([]);
 /** The server wants a key: the login lies over the page until it has one. */
 export const needsKey = signal(false);
@@ -31,7 +32,7 @@ export async function loadServer(): Promise<void> {
     if (error instanceof Problem && error.status === 401) needsKey.value = true;
     return;
   }
-  mcpServers.value = await api.mcp().catch(() => []);
+  [mcpServers.value, serverTools.value] = await Promise.all([api.mcp().catch(() => []), api.tools().catch(() => [])]);
 }
 
 export function startServer(): void {

@@ -1,7 +1,7 @@
 // Settings of a session: what goes along with its next request. A person can be stricter than the server, never less strict.
 import type { VNode } from "preact";
 import { plural, tokens, whole } from "../format";
-import { facts, mcpServers } from "../store/server";
+import { facts, mcpServers, serverTools } from "../store/server";
 import { change, settings } from "../store/session";
 import { DEFAULTS, type SessionSettings, type Theme, setTheme, theme, usesLetters, remember } from "../store/settings";
 import { labelOf } from "../tools";
@@ -37,10 +37,12 @@ export function SettingsPane(): VNode {
         {features?.search && (
           <Switch label="web_search" isOn={features.search_always || chosen.search} isFixed={features.search_always} mode={mode} set={(search) => change({ search })} />
         )}
-        {own.map((name) => (
-          // Whether one of the server's own tools asks by itself is the server's to know: only what this session adds is said.
-          <Switch key={name} label={labelOf(name)} isOn isFixed mode={mode === "runs" ? "" : mode} set={() => undefined} />
-        ))}
+        {own.map((name) => {
+          const told = serverTools.value.find((one) => one.name === name);
+          // Of a tool that the server does not tell about, only what this session adds is said.
+          const does = mode !== "runs" ? mode : told === undefined ? "" : told.approval === "ask" ? "asks" : told.approval === "deny" ? "denied" : "runs";
+          return <Switch key={name} label={told?.label ?? labelOf(name)} about={told?.description} from={told?.source.server} isOn isFixed mode={does} set={() => undefined} />;
+        })}
         {possible === 0 && <p class="small t3">This server has none. Start it with <code>--agent</code> or <code>--tools FILE.py</code>.</p>}
         <div class="set">
           <Toggle label="Ask me before any tool runs" isOn={asks} isFixed={server?.permission !== "auto"} set={(askFirst) => change({ askFirst })} />
@@ -111,17 +113,24 @@ function isUsual(chosen: SessionSettings): boolean {
 
 interface SwitchProps {
   label: string;
+  /** What it does, in the words that the model reads. */
+  about?: string | undefined;
+  /** The MCP server that it is of. */
+  from?: string | null | undefined;
   isOn: boolean;
   isFixed?: boolean;
   mode: string;
   set: (isOn: boolean) => void;
 }
 
-function Switch({ label, isOn, isFixed = false, mode, set }: SwitchProps): VNode {
+function Switch({ label, about = "", from = null, isOn, isFixed = false, mode, set }: SwitchProps): VNode {
   return (
     <div class="set">
       <Toggle label={label} isOn={isOn && mode !== "denied"} isFixed={isFixed || mode === "denied"} set={set} />
-      <span class={isOn ? "mono-s grow cut" : "mono-s grow cut t2"}>{shown(label)}</span>
+      <span class="grow tool-words" title={shown(about)}>
+        <span class={isOn ? "mono-s cut" : "mono-s cut t2"}>{shown(label)}{from !== null && <span class="t3"> · {shown(from)}</span>}</span>
+        {about !== "" && <span class="small t3 cut">{shown(about.split("\n")[0] ?? "")}</span>}
+      </span>
       {isOn && (
         <span class={mode === "asks" ? "row small wait" : "row small t2"}>
           {mode === "asks" && <Icon name="shield" small />}

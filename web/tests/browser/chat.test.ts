@@ -32,6 +32,17 @@ describe("the first minute", () => {
   });
 });
 
+test("the settings say of each tool what it does, and whether it asks", async () => {
+  const page = await open();
+  await page.click("role=button[name=Settings]");
+  const order = page.locator(".set:has([aria-label=place_order])");
+  await page.waitForSelector(".set >> text=Place an order.");
+  expect(await order.innerText()).toContain("asks"); // the server's own rule, which no session can loosen
+  expect(await page.locator(".set:has([aria-label=calculate])").innerText()).toMatch(/calculate\s+Calculate\.\s+runs/);
+  await page.click("role=switch[name='Ask me before any tool runs']");
+  await page.waitForSelector(".set:has([aria-label=calculate]) >> text=asks");
+});
+
 describe("a round of tools", () => {
   test("its row is written, runs and is done, and opens with arguments and result", async () => {
     const page = await open();
