@@ -87,14 +87,15 @@ class RunSummary(Struct, frozen=True):
     beginning: Beginning | None = None
     figures: Figures | None = None
     questions: tuple[OpenQuestion, ...] = ()
+    owner: str = ""
 
 
 class RunQuery(Struct, frozen=True):
-    """Which of an owner's runs to list: all that fit each member that is given. `before` is what the page before said; `queued`
-    are the runs that no driver has begun with. `since` and `until` are of their beginning; `root` is a run, for itself and all
-    that go on from it. A run of which the journal did not note what is asked for does not fit."""
+    """Which of an owner's runs to list, or of all owners' (None): all that fit each member that is given. `before` is what the
+    page before said; `queued` are the runs that no driver has begun with. `since` and `until` are of their beginning; `root` is a
+    run, for itself and all that go on from it. A run of which the journal did not note what is asked for does not fit."""
 
-    owner: str
+    owner: str | None
     states: tuple[ListedState, ...] = ()
     session: str | None = None
     agents: tuple[str, ...] = ()
@@ -118,6 +119,41 @@ class RunCounts(Struct, frozen=True):
 
     states: dict[ListedState, int]
     pieces: list[dict[ListedState, int]]
+
+
+class RunStep(Struct, frozen=True):
+    """What began and what ended in a piece of time, of all owners. What a run used counts where it ended; `cost` is None where no
+    price is known of any."""
+
+    started: int = 0
+    ended: int = 0
+    failed: int = 0
+    input: int = 0
+    output: int = 0
+    cost: float | None = None
+
+
+class RunErrors(Struct, frozen=True):
+    """Runs that failed in the same way. "" is "none"."""
+
+    code: str
+    model: str
+    agent: str
+    count: int
+    last: float
+
+
+class RunSurvey(Struct, frozen=True):
+    """`errors` are the most frequent first, and no more than `MOST_ERRORS`."""
+
+    steps: list[RunStep]
+    errors: list[RunErrors]
+
+
+MOST_ERRORS: Final = 100  # kinds: as many as a person reads
+LONGEST_LOOK_BACK: Final = (
+    86400.0  # seconds before a span that runs which ended in it may have begun: no index is by end
+)
 
 
 class RunPage(Struct, frozen=True):
@@ -200,6 +236,13 @@ class Journal(Protocol):
     async def count_runs(self, query: RunQuery, since: float, until: float, pieces: int) -> RunCounts:
         """How many of an owner's runs began in that time, or have no end yet, and how each stands; and how many began in each of
         so many pieces of it. `limit` and `before` of the query count for nothing."""
+
+    async def survey_runs(self, since: float, until: float, pieces: int) -> RunSurvey:
+        """What began and ended in that time, of all owners, in so many pieces of it, and what failed. A call of another run is
+        part of that one, and does not count; nor does the end of a run that began more than `LONGEST_LOOK_BACK` before."""
+
+    async def size(self) -> int:
+        """Bytes that are in use for all runs."""
 
     def pause(self, run: str) -> None:
         """The run, which is driven here, has nothing to do until an answer comes: it is listed as waiting until its next event is

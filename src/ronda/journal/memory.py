@@ -18,13 +18,14 @@ from ronda.journal import (
     RunQuery,
     RunQuestions,
     RunSummary,
+    RunSurvey,
     UnfinishedRun,
     Watcher,
     driven_here,
     state_at,
 )
 from ronda.journal.previews import KEPT_BYTES, PreviewsAfter, outlives
-from ronda.journal.run_lists import chosen_by, count_listed
+from ronda.journal.run_lists import chosen_by, count_listed, survey_listed
 from ronda.journal.tally import Beginning, Tally
 
 LOOKS_EVERY = 0.05  # seconds
@@ -85,6 +86,7 @@ class _RunRecord:
             Beginning.of(start),
             self.tally.figures,
             () if type(end) is RunFinished else self.questions or (),
+            start.owner,
         )
 
 
@@ -210,12 +212,18 @@ class MemoryJournal:
     async def count_runs(self, query: RunQuery, since: float, until: float, pieces: int) -> RunCounts:
         return count_listed([one for _, one in self._listed(query)], since, until, pieces)
 
+    async def survey_runs(self, since: float, until: float, pieces: int) -> RunSurvey:
+        return survey_listed([one for _, one in self._listed(RunQuery(None))], since, until, pieces)
+
+    async def size(self) -> int:
+        return sum([record.size for record in self._runs.values()])
+
     def _listed(self, query: RunQuery) -> Iterator[tuple[int, RunSummary]]:
         """The runs that are asked for, the newest first, and the place of each."""
         line = frozenset() if query.root is None else self._line(query.root)
         for record in reversed(self._runs.values()):
             start = record.events[0]
-            if type(start) is RunStarted and start.owner == query.owner:
+            if type(start) is RunStarted and query.owner in (None, start.owner):
                 one = record.summary(query.queued)
                 if chosen_by(query, one, start.owner, line):
                     yield record.place, one

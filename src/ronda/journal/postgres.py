@@ -30,6 +30,7 @@ from ronda.journal import (
     RunPage,
     RunQuery,
     RunQuestions,
+    RunSurvey,
     UnfinishedRun,
     driven_elsewhere,
     driven_here,
@@ -38,7 +39,17 @@ from ronda.journal import (
 from ronda.journal.buffers import BufferedJournal, Portion, RunBuffer
 from ronda.journal.event_rows import read_unfinished
 from ronda.journal.postgres_prune import bytes_of_owners, forget, forget_old, forget_oldest, forget_previews, newest
-from ronda.journal.postgres_reader import count_runs, find, find_driver, list_runs, open_runs, read_previews, take
+from ronda.journal.postgres_reader import (
+    bytes_used,
+    count_runs,
+    find,
+    find_driver,
+    list_runs,
+    open_runs,
+    read_previews,
+    survey_runs,
+    take,
+)
 from ronda.journal.postgres_tables import JOURNAL
 from ronda.journal.postgres_writer import Batch, BatchWriter, MissingPart, notices
 from ronda.journal.previews import KEEP_PREVIEWS, KEEP_PREVIEWS_BYTES, PreviewsAfter
@@ -228,6 +239,13 @@ class PostgresJournal(BufferedJournal):
     async def count_runs(self, query: RunQuery, since: float, until: float, pieces: int) -> RunCounts:
         await self._commits.flush()
         return await self._database.read(lambda db: count_runs(db, query, since, until, pieces))
+
+    async def survey_runs(self, since: float, until: float, pieces: int) -> RunSurvey:
+        await self._commits.flush()
+        return await self._database.read(lambda db: survey_runs(db, since, until, pieces))
+
+    async def size(self) -> int:
+        return await self._database.read(bytes_used)
 
     async def prune(self) -> int:
         """Forget what is too old; returns how many runs. Done without asking every so often, by one process of all."""

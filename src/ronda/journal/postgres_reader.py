@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from ronda.core.events import Event
-from ronda.journal import RunCounts, RunPage, RunQuery, driven_elsewhere, run_lists
+from ronda.journal import RunCounts, RunPage, RunQuery, RunSurvey, driven_elsewhere, run_lists
 from ronda.journal.event_rows import check_drivable, read_events
 from ronda.journal.previews import PreviewsAfter, join_previews
 from ronda.journal.start_parts import join_start
@@ -89,11 +89,24 @@ def count_runs(db: Sql, query: RunQuery, since: float, until: float, pieces: int
     return run_lists.count_runs(db, query, since, until, pieces, _WORDS)
 
 
+def survey_runs(db: Sql, since: float, until: float, pieces: int) -> RunSurvey:
+    return run_lists.survey_runs(db, since, until, pieces, _WORDS)
+
+
+_TABLES: Final = ("run", "event", "turn", "value", "call", "preview")
+
+
+def bytes_used(db: Sql) -> int:
+    """With the indexes, and what was freed and is not used again yet."""
+    sizes = " + ".join([f"pg_total_relation_size('{name}'::regclass)" for name in _TABLES])
+    return int(db.execute(f"SELECT {sizes}").fetchone()[0])
+
+
 _WORDS: Final = run_lists.Words(
     is_among=lambda column, name: f"{column} = ANY(:{name}::text[])",
     write_texts=list,
     contains=lambda column, name: f"position(:{name}::text in lower({column})) > 0",
-    piece="floor((started - :begin) / :width)",
+    piece="floor(({at} - :begin) / :width)",
     first_since=lambda db, since: 0,  # there is an index
 )
 

@@ -11,7 +11,20 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from ronda.journal import ListedState, OpenQuestion, RunCounts, RunPage, RunQuery, RunQuestions, RunSummary
+from ronda.journal import (
+    LONGEST_LOOK_BACK,
+    MOST_ERRORS,
+    ListedState,
+    OpenQuestion,
+    RunCounts,
+    RunErrors,
+    RunPage,
+    RunQuery,
+    RunQuestions,
+    RunStep,
+    RunSummary,
+    RunSurvey,
+)
 from ronda.journal.tally import Beginning, Figures
 from ronda.store.sql import Sql
 
@@ -40,7 +53,7 @@ class Words(Struct, frozen=True):
     is_among: Callable[[str, str], str]  # a column, and the name of a list of texts
     write_texts: Callable[[Sequence[str]], object]  # such a list
     contains: Callable[[str, str], str]  # a column, and the name of a text: whatever the case of its letters
-    piece: str  # the number of the piece of time that a run began in
+    piece: str  # the number of the piece of time that `{at}` is in
     first_since: Callable[[Sql, float], int]  # an id that no run has, or a later one, that began since then
 
 
@@ -52,7 +65,7 @@ def list_runs(db: Sql, query: RunQuery, words: Words) -> RunPage:
         values["before"] = query.before
     values["limit"] = query.limit + 1
     rows = db.execute(
-        f"""SELECT id, name, session, agent, {_state(words)}, started, ended, {BEGINNING}, {FIGURES}, questions FROM run
+        f"""SELECT id, name, session, agent, {_state(words)}, started, ended, {BEGINNING}, {FIGURES}, questions, owner FROM run
         WHERE {" AND ".join(where)} ORDER BY id DESC LIMIT :limit""",
         values,
     ).fetchall()
@@ -73,6 +86,7 @@ def _summary(row: Sequence[Any]) -> RunSummary:
         Beginning(*row[_BEGINNING_AT:_FIGURES_AT]) if is_noted else None,
         Figures(*row[_FIGURES_AT:_QUESTIONS_AT]) if is_noted else None,
         () if ended is not None else _read_questions(row[_QUESTIONS_AT]) or (),
+        row[_QUESTIONS_AT + 1],
     )
 
 
@@ -81,7 +95,7 @@ def count_runs(db: Sql, query: RunQuery, since: float, until: float, pieces: int
     values |= {"begin": since, "end": until, "width": (until - since) / pieces, "first": words.first_since(db, since)}
     chosen, state = " AND ".join(where), _state(words)
     began = db.execute(
-        f"""SELECT {words.piece} AS piece, {state} AS shown, count(*) FROM run
+        f"""SELECT {words.piece.format(at="started")} AS piece, {state} AS shown, count(*) FROM run
         WHERE {chosen} AND id >= :first AND started >= :begin AND started < :end GROUP BY 1, 2""",
         values,
     ).fetchall()
@@ -99,13 +113,91 @@ def count_runs(db: Sql, query: RunQuery, since: float, until: float, pieces: int
     return counts
 
 
+_NO_CALL: Final = "owner IS NOT NULL AND coalesce(parent_call, '') = ''"
+_MOST: Final = 2**53  # JavaScript reads no larger number exactly
+_LARGEST_COST: Final = 1e12  # of one run, by what its model says: beyond, a sum could leave the numbers that there are
+
+
+def survey_runs(db: Sql, since: float, until: float, pieces: int, words: Words) -> RunSurvey:
+    values = {"begin": since, "end": until, "width": (until - since) / pieces, "first": words.first_since(db, since)}
+    began = db.execute(
+        f"""SELECT {words.piece.format(at="started")}, count(*) FROM run
+        WHERE id >= :first AND started >= :begin AND started < :end AND {_NO_CALL} GROUP BY 1""",
+        values,
+    ).fetchall()
+    earliest = since - LONGEST_LOOK_BACK
+    values |= {"earliest": earliest, "first": words.first_since(db, earliest)}
+    ended_within = f"id >= :first AND started >= :earliest AND ended >= :begin AND ended < :end AND {_NO_CALL}"
+    ended = db.execute(
+        f"""SELECT {words.piece.format(at="ended")}, count(*), sum(CASE WHEN state = 'failed' THEN 1 ELSE 0 END),
+            sum(tokens_in * 1.0), sum(tokens_out * 1.0), sum(CASE WHEN abs(cost) < {_LARGEST_COST} THEN cost END)
+        FROM run WHERE {ended_within} GROUP BY 1""",
+        values,
+    ).fetchall()
+    failed = db.execute(
+        f"""SELECT coalesce(end_code, ''), coalesce(model, ''), coalesce(agent, ''), count(*), max(ended) FROM run
+        WHERE {ended_within} AND state = 'failed' GROUP BY 1, 2, 3 ORDER BY 4 DESC, 5 DESC LIMIT {MOST_ERRORS}""",
+        values,
+    ).fetchall()
+    began_in = {int(piece): count for piece, count in began}
+    ended_in = {int(piece): figures for piece, *figures in ended}
+    return RunSurvey(
+        [_step(began_in.get(number, 0), ended_in.get(number)) for number in range(pieces)],
+        [RunErrors(*row) for row in failed],
+    )
+
+
+def _step(began: int, ended: Sequence[Any] | None) -> RunStep:
+    if ended is None:
+        return RunStep(began)
+    count, failed, tokens_in, tokens_out, cost = ended
+    return RunStep(began, count, failed, min(int(tokens_in or 0), _MOST), min(int(tokens_out or 0), _MOST), cost)
+
+
+def survey_listed(runs: Sequence[RunSummary], since: float, until: float, pieces: int) -> RunSurvey:
+    """`survey_runs` of these, for a journal that has no database."""
+    steps = [RunStep() for _ in range(pieces)]
+    errors: dict[tuple[str, str, str], RunErrors] = {}
+
+    def place(at: float) -> int:
+        return min(int((at - since) / (until - since) * pieces), pieces - 1)
+
+    for one in runs:
+        beginning, figures = one.beginning or Beginning(), one.figures or Figures()
+        if beginning.call:
+            continue
+        if since <= one.started < until:
+            step = steps[place(one.started)]
+            steps[place(one.started)] = msgspec.structs.replace(step, started=step.started + 1)
+        if one.ended is None or not since <= one.ended < until or one.started < since - LONGEST_LOOK_BACK:
+            continue
+        step, has_failed = steps[place(one.ended)], one.state == "failed"
+        costs = [cost for cost in (step.cost, figures.cost) if cost is not None and abs(cost) < _LARGEST_COST]
+        steps[place(one.ended)] = RunStep(
+            step.started,
+            step.ended + 1,
+            step.failed + has_failed,
+            min(step.input + figures.input, _MOST),
+            min(step.output + figures.output, _MOST),
+            sum(costs) if costs else None,
+        )
+        if has_failed:
+            kind = (figures.code, beginning.model, one.agent)
+            before = errors.get(kind, RunErrors(*kind, 0, one.ended))
+            errors[kind] = RunErrors(*kind, before.count + 1, max(before.last, one.ended))
+    most = sorted(errors.values(), key=lambda one: (-one.count, -one.last))
+    return RunSurvey(steps, most[:MOST_ERRORS])
+
+
 def _state(words: Words) -> str:
     return _STATE.format(is_queued=words.is_among("name", "queued"))
 
 
 def _where(db: Sql, query: RunQuery, words: Words) -> tuple[list[str], dict[str, Any]]:
     """The conditions that a query asks for, and no others: each costs a look at every row that is passed over."""
-    where, values = ["owner = :owner"], {"owner": query.owner, "queued": words.write_texts(query.queued)}
+    # A run whose owner cannot be told is in no list.
+    where = ["owner = :owner" if query.owner is not None else "owner IS NOT NULL"]
+    values: dict[str, Any] = {"owner": query.owner, "queued": words.write_texts(query.queued)}
 
     def add(condition: str, **more: object) -> None:
         where.append(condition)
@@ -171,7 +263,7 @@ def chosen_by(query: RunQuery, one: RunSummary, owner: str, line: frozenset[str]
     searched = query.words.casefold()
     cost, least = figures.cost, query.min_cost
     return (
-        owner == query.owner
+        query.owner in (None, owner)
         and (not query.states or one.state in query.states)
         and query.session in (None, one.session)
         and (not query.agents or one.agent in query.agents)

@@ -23,6 +23,7 @@ from ronda.journal import (
     RunPage,
     RunQuery,
     RunQuestions,
+    RunSurvey,
     UnfinishedRun,
     driven_elsewhere,
     driven_here,
@@ -38,8 +39,8 @@ from ronda.journal.previews import (
 )
 from ronda.journal.run_lists import open_questions
 from ronda.journal.sqlite_commits import RETRY_LOCKED, Commits
-from ronda.journal.sqlite_prune import forget
-from ronda.journal.sqlite_reader import FoundRun, count_runs, find, is_long, list_runs
+from ronda.journal.sqlite_prune import bytes_used, forget
+from ronda.journal.sqlite_reader import FoundRun, count_runs, find, is_long, list_runs, survey_runs
 from ronda.journal.sqlite_tables import MIGRATIONS
 from ronda.journal.sqlite_upkeep import Upkeep
 from ronda.journal.sqlite_writer import RowWriter
@@ -254,6 +255,13 @@ class SqliteJournal(BufferedJournal):
     async def count_runs(self, query: RunQuery, since: float, until: float, pieces: int) -> RunCounts:
         await self._commits.flush()
         return await self._upkeep.aside(lambda db: count_runs(db, query, since, until, pieces))
+
+    async def survey_runs(self, since: float, until: float, pieces: int) -> RunSurvey:
+        await self._commits.flush()
+        return await self._upkeep.aside(lambda db: survey_runs(db, since, until, pieces))
+
+    async def size(self) -> int:
+        return await self._upkeep.aside(bytes_used)
 
     async def prune(self) -> int:
         """Forget what is beyond the limits now; returns how many runs. Done without asking at the start and every so often."""

@@ -36,7 +36,7 @@ def prune(
     forgotten = 0
     if max_age is not None:
         forgotten += _forget_all(db, _ended_before(db, now - max_age), is_driven, lambda: True)
-    if owner_bytes is not None or (max_bytes is not None and _bytes(db) > max_bytes):
+    if owner_bytes is not None or (max_bytes is not None and bytes_used(db) > max_bytes):
         forgotten += _forget_largest(db, is_driven, max_bytes, owner_bytes)
     if forgotten:
         _shrink(db)
@@ -101,11 +101,11 @@ def _forget_largest(
     """A few of the oldest runs of the owner who keeps the most, again and again."""
     kept = _bytes_of_owners(db)
     runs = {owner: _finished_runs(db, owner) for owner in kept}
-    enough = None if max_bytes is None or _bytes(db) <= max_bytes else max_bytes * ROOM
+    enough = None if max_bytes is None or bytes_used(db) <= max_bytes else max_bytes * ROOM
     forgotten = 0
     while kept:
         owner = max(kept, key=kept.__getitem__)
-        too_many = enough is not None and _bytes(db) > enough
+        too_many = enough is not None and bytes_used(db) > enough
         if not too_many and (owner_bytes is None or kept[owner] <= owner_bytes):
             break
         some = list(islice(runs[owner], RUNS_AT_ONCE if too_many else 1))
@@ -214,7 +214,7 @@ def _is_used(db: sqlite3.Connection, question: str, id: int) -> bool:
     return bool(db.execute(question, {"id": id}).fetchone()[0])
 
 
-def _bytes(db: sqlite3.Connection) -> int:
+def bytes_used(db: sqlite3.Connection) -> int:
     """In use; pages that were freed and not yet given back do not count."""
     pages, free, size = (
         db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ronda.core.events import AgentFile, Event, ModelFinished, ModelInterrupted, RunStarted, ToolFinished
 from ronda.drive.offload import LIGHT_BYTES, LIGHT_TURNS
-from ronda.journal import RunCounts, RunPage, RunQuery, run_lists
+from ronda.journal import RunCounts, RunPage, RunQuery, RunSurvey, run_lists
 from ronda.journal.event_rows import TornRow, read_events
 from ronda.journal.sqlite_tables import LargeEvent, decode_answer, decode_result, decode_row
 from ronda.journal.start_parts import hash_file, join_start
@@ -100,6 +100,11 @@ def count_runs(db: sqlite3.Connection, query: RunQuery, since: float, until: flo
         return run_lists.count_runs(db, query, since, until, pieces, _WORDS)
 
 
+def survey_runs(db: sqlite3.Connection, since: float, until: float, pieces: int) -> RunSurvey:
+    with transaction(db, "DEFERRED"):
+        return run_lists.survey_runs(db, since, until, pieces, _WORDS)
+
+
 def _fold(text: str | None) -> str | None:
     """SQLite's own `lower` knows the letters of ASCII alone."""
     return None if text is None else text.casefold()
@@ -125,7 +130,7 @@ _WORDS: Final = run_lists.Words(
     is_among=lambda column, name: f"{column} IN (SELECT value FROM json_each(:{name}))",
     write_texts=lambda texts: msgspec.json.encode(texts).decode(),
     contains=lambda column, name: f"instr(folded({column}), :{name}) > 0",
-    piece="CAST((started - :begin) / :width AS INTEGER)",
+    piece="CAST(({at} - :begin) / :width AS INTEGER)",
     first_since=_first_since,
 )
 

@@ -74,6 +74,12 @@ class Files(TableStore):
         except Duplicate as error:
             raise WriteConflict(f"there is a file '{file.id}' already") from error
 
+    async def total(self, now: float) -> tuple[int, int]:
+        """How many there are of all owners, and their bytes: those that several files share count for each."""
+        question = f"SELECT count(*), CAST(coalesce(sum(size), 0) AS BIGINT) FROM file WHERE {_THERE}"
+        found = await self._rows(question, (now,))
+        return (found[0][0], found[0][1]) if found else (0, 0)
+
     async def find(self, owner: str, id: str, now: float) -> StoredFile | None:
         found = await self._select("owner = ? AND id = ?", (owner, id), now)
         return found[0] if found else None

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import msgspec
 import psycopg
+from msgspec import Struct
 from psycopg import sql
 
 from ronda.store import StoreError
@@ -36,6 +37,7 @@ LEASE: Final = 5.0  # seconds, unless the operator says otherwise …
 BEATS: Final = 5  # … in which a process says so often that it is there
 POLL: Final = 1.0  # seconds after which a waiting process looks for itself: news may be lost
 LARGEST_NOTICE: Final = 7000  # bytes; PostgreSQL takes 8000
+MOST_LISTED: Final = 1000  # processes: more than one database serves
 _FORGOTTEN: Final = "1 day"  # after which the row of a process that died goes, too
 
 _log = logging.getLogger(__name__)
@@ -46,6 +48,14 @@ ALIVE: Final = """EXISTS (SELECT 1 FROM process WHERE process.id = {id} AND (unt
         AND me.since < clock_timestamp() - me.lease)))"""
 
 Notice = dict[str, Any]
+
+
+class ProcessRow(Struct, frozen=True):
+    """A process that is there: its machine and its number on it, and since when, by the database's clock."""
+
+    name: str
+    since: float
+    is_this: bool
 
 
 class PostgresPresence:
@@ -91,6 +101,13 @@ class PostgresPresence:
         question = f"SELECT id FROM process AS other WHERE id <> :me AND {ALIVE.format(id='other.id')}"
         rows = await self._database.read(lambda db: db.execute(question, {"me": self.id}).fetchall())
         return {id for (id,) in rows}
+
+    async def list(self) -> list[ProcessRow]:
+        """All who are there, the oldest first; no more than `MOST_LISTED`."""
+        question = f"""SELECT name, extract(epoch FROM since)::float8, id = :me FROM process AS other
+            WHERE {ALIVE.format(id="other.id")} ORDER BY since, id LIMIT {MOST_LISTED}"""
+        rows = await self._database.read(lambda db: db.execute(question, {"me": self.id}).fetchall())
+        return [ProcessRow(*row) for row in rows]
 
     def leave(self) -> None:
         """From now on no other process counts on this one."""

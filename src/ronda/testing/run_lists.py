@@ -21,7 +21,7 @@ from ronda.core.events import (
 )
 from ronda.core.parts import AssistantTurn, Text, ToolResult, Usage, user
 from ronda.core.plan import Plan, ToolSpec
-from ronda.journal import Journal, OpenQuestion, RunPage, RunQuery, RunQuestions, RunState, UnfinishedRun
+from ronda.journal import Journal, OpenQuestion, RunPage, RunQuery, RunQuestions, RunState, RunStep, UnfinishedRun
 from ronda.journal.tally import Beginning, Figures
 
 
@@ -329,3 +329,36 @@ class RunListContract(ABC):
             assert (await journal.count_runs(RunQuery("ann", models=("claude",)), since, until, 1)).pieces == [
                 {"finished": 1}
             ]
+
+    async def test_59_runs_of_all_owners_are_listed_and_surveyed(self) -> None:
+        async with self._some_runs() as journal:
+            for name, code in (("y", "model_failed"), ("z", "model_failed"), ("w", "guardrail")):
+                journal.append(name, [_start(name, "bob", agent="x")])
+                journal.append(name, [ModelStarted(0), ModelFinished(AssistantTurn(()), Usage(2**52, 3, cost=1e300))])
+                journal.append(name, [RunFinished("failed", code=code, at=2.0)])  # type: ignore[arg-type]  # above
+                journal.release(name)
+            listed = (await journal.list_runs(RunQuery(None))).runs
+            assert {(one.run, one.owner) for one in listed} == {
+                *[(name, "ann") for name in "abcde"],
+                *[(name, "bob") for name in "xyzw"],
+            }
+            page = await journal.list_runs(RunQuery(None, limit=2))
+            assert (_names(page), page.before is not None) == (["w", "z"], True)
+            times = [at for one in listed for at in (one.started, one.ended) if at is not None]
+            since, until = min(times), max(times) + 1
+            counts = await journal.count_runs(RunQuery(None, children=False), since, until, 1)
+            assert counts.states == {"finished": 4, "failed": 3, "running": 1}
+            survey = await journal.survey_runs(since, until, 1)
+            assert survey.steps == [
+                RunStep(8, 7, 3, 2**53, 10, 0.5)
+            ]  # without the call of another, and with cut figures
+            assert [(one.code, one.model, one.agent, one.count) for one in survey.errors] == [
+                ("model_failed", "model", "x", 2),
+                ("guardrail", "model", "x", 1),
+            ]
+            assert all(since <= one.last < until for one in survey.errors)
+            pieces = (await journal.survey_runs(since, until, 50)).steps
+            assert (len(pieces), sum(one.started for one in pieces), sum(one.ended for one in pieces)) == (50, 8, 7)
+            later = await journal.survey_runs(until, until + 9, 2)
+            assert (later.steps, later.errors) == ([RunStep(), RunStep()], [])
+            assert await journal.size() > 0

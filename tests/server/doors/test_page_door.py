@@ -41,7 +41,7 @@ def built(tmp_path: Path) -> Path:
 
 
 def routes(folder: Path) -> Routes:
-    door = PageDoor(lambda: ServerConfig(model="script:test"), MemoryCatalog(), Toolbox(), Build(folder))
+    door = PageDoor(lambda: ServerConfig(model="script:test"), MemoryCatalog(), Toolbox(), build=Build(folder))
     pages = [Route("GET", path, OWN, door.page, "public") for path in ("/ui", "/ui/{path:path}")]
     return Routes([Route("GET", "/ui/frame", OWN, door.frame, "public"), *pages], OWN)
 
@@ -154,6 +154,7 @@ async def test_the_page_learns_what_the_server_has(door: Door) -> None:
         "search_always": False,
         "round_requests": True,
         "events": True,
+        "operate": True,
     }
 
 

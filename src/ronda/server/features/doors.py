@@ -322,7 +322,7 @@ class Page(Door):
     name = "page"
 
     def __init__(self, settings: ServerConfig, services: Services) -> None:
-        self._door = PageDoor(services.settings, services.catalog, services.toolbox)
+        self._door = PageDoor(services.settings, services.catalog, services.toolbox, services.feature_names)
 
     def routes(self) -> Sequence[Route]:
         door = self._door

@@ -78,6 +78,7 @@ FEATURES: Final[tuple[FeatureRow, ...]] = (
     ),
     FeatureRow("sign_in", "ronda.server.features.sign_in.feature:SignInPage"),
     FeatureRow("keys", "ronda.server.features.keys.feature:Keys"),
+    FeatureRow("operate", "ronda.server.features.operate.feature:Operate"),
     FeatureRow(
         "models",
         "ronda.server.features.models.feature:NamedModels",

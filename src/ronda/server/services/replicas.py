@@ -34,7 +34,7 @@ from ronda.server.services.peers import JustEnded
 from ronda.server.services.recovery import Recovery
 from ronda.server.services.runs import Runs
 from ronda.store.postgres import Database
-from ronda.store.postgres_presence import Notice, PostgresPresence
+from ronda.store.postgres_presence import Notice, PostgresPresence, ProcessRow
 from ronda.store.queue import Queue
 from ronda.store.sql import Sql
 
@@ -117,6 +117,10 @@ class Replicas:
     def close(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
+
+    async def processes(self) -> list[ProcessRow]:
+        """All who share the database, this one included."""
+        return await self._presence.list()
 
     async def queue_grew(self) -> None:
         """Let the others know that there is something to drive."""

@@ -22,7 +22,7 @@ def write_row(one: RunSummary) -> dict[str, Any]:
         "group": None if beginning is None else beginning.group or None,
         "rounds": None if figures is None else figures.rounds,
         "tool_calls": None if figures is None else figures.tool_calls,
-        "usage": None if figures is None else _usage(figures),
+        "usage": None if figures is None else write_usage(figures),
         "cost": None if figures is None else figures.cost,
         "end": None if figures is None or not figures.end else _end(figures),
         "questions": [
@@ -48,7 +48,7 @@ def _parent(beginning: Beginning) -> Mapping[str, str | None] | None:
     return {"run": beginning.parent, "call": beginning.call or None} if beginning.parent else None
 
 
-def _usage(figures: Figures) -> dict[str, int]:
+def write_usage(figures: Figures) -> dict[str, int]:
     return {
         "input_tokens": figures.input,
         "output_tokens": figures.output,

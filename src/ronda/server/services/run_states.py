@@ -20,7 +20,8 @@ SHOWN_STATES: Final[tuple[ListedState, ...]] = ("queued", *get_args(RunState))
 QueuePlaces: TypeAlias = Mapping[str, int]  # runs that nobody has begun to drive, and how many wait before each
 
 
-async def queued_runs(queue: Queue, runs: Runs, owner: str) -> QueuePlaces:
+async def queued_runs(queue: Queue, runs: Runs, owner: str | None) -> QueuePlaces:
+    """Of an owner, or of all."""
     entries = await queue.list(runs.clock(), owner)
     return {entry.run: entry.position for entry in entries if entry.position is not None and not entry.claims}
 

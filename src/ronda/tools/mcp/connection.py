@@ -135,6 +135,15 @@ class Connection:
         self._wake.set()
         return await waiter
 
+    def retry(self) -> bool:
+        """Try to connect now, without the rest of the pause since the last attempt. False where that makes no sense: it is
+        connected, disabled or closed."""
+        if self._link is not None or not self.server.enabled or self._closing.is_set():
+            return False
+        self.open()
+        self._wake.set()
+        return True
+
     def lose(self, link: Link, why: str) -> None:
         """It is of no use any more. Said by many at once, it counts once."""
         if self._link is link:

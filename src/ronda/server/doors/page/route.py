@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any, Final
 
@@ -38,11 +38,17 @@ _BUILD: Final = Build()
 
 class PageDoor:
     def __init__(
-        self, settings: Callable[[], ServerConfig], catalog: Catalog, toolbox: Toolbox, build: Build = _BUILD
+        self,
+        settings: Callable[[], ServerConfig],
+        catalog: Catalog,
+        toolbox: Toolbox,
+        feature_names: Callable[[], Sequence[str]] = tuple,
+        build: Build = _BUILD,
     ) -> None:
         self._settings = settings
         self._catalog = catalog
         self._toolbox = toolbox
+        self._feature_names = feature_names
         self._build = build
 
     async def front(self, incoming: Incoming) -> ASGIApp:
@@ -96,6 +102,7 @@ class PageDoor:
                 "search_always": config.enable_search and config.search_mode == "always",
                 "round_requests": True,
                 "events": True,
+                "operate": "operate" in self._feature_names(),
             },
             "permission": config.agent_permission,
             "rounds": rounds,

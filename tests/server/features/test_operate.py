@@ -1,0 +1,207 @@
+"""What an operator sees of all owners: who may look, what it tells, and that no word of an owner is in it."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.interaction.doors import Door, Json, soon
+from tests.server.features.test_scopes import Keyed, keyed
+from tests.server.restarts import Folder, call
+from tests.server.services.test_replicas import replicas
+from tests.timeouts import TIMEOUT
+from tests.tools.mcp.serving import http
+
+from ronda import tool
+from ronda.journal.sqlite import SqliteJournal
+from ronda.providers.script import fails
+from ronda.store.keys import new_key
+from ronda.testing import ScriptedModel, calls, says
+
+SCOPES = {"operator": ("operate:write",), "seer": ("operate",)}
+CANARY = "canary-7f3a"
+
+
+@tool
+def send(body: str) -> str:
+    """Send."""
+    return f"{CANARY}-result"
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return f"{CANARY}-result"
+
+
+async def add_bob(server: Keyed) -> None:
+    server.keys["bob"], row = new_key("bob", 1.0)
+    await server.served.server.catalog.keys.add(row)
+
+
+async def until_asked(server: Keyed, run: str, times: int) -> None:
+    url = f"{server.served.url}/runs/{run}/events"
+    async with soon(), server.served.http.get(url, headers=server.headers("bob")) as answer:
+        async for line in answer.content:
+            if b'"asked"' in line and (times := times - 1) == 0:
+                return
+
+
+@asynccontextmanager
+async def with_a_run_that_waits(door: Door, **settings: Any) -> AsyncIterator[tuple[Keyed, str]]:
+    """A server on which a run of bob's has called one tool and waits for a decision about another."""
+    model = ScriptedModel(calls("look"), calls("send", body=f"{CANARY}-argument"), calls("look"))
+    permission = {"agent_permission": "ask"}
+    async with keyed(door, model, look, send, scopes=SCOPES, **permission, **settings) as server:
+        await add_bob(server)
+        asked: Json = {"input": f"{CANARY}-input", "instructions": f"{CANARY}-instructions", "background": True}
+        _, said = await server.ask("bob", "POST", "responses", asked)
+        run = said["id"].replace("resp_", "run_")
+        await until_asked(server, run, 1)
+        _, waiting = await server.ask("bob", "GET", "agent/approvals")
+        path = f"agent/approvals/{waiting['data'][0]['approval_id']}"
+        assert (await server.ask("bob", "POST", path, {"decision": "approve"}))[0] == 200
+        await until_asked(server, run, 2)
+        yield server, run
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    return {"journal": SqliteJournal(tmp_path / "journal.db")} if request.param == "sqlite" else {}
+
+
+async def test_an_operator_sees_runs_of_all_owners_and_no_word_of_theirs(door: Door, journal: Any) -> None:
+    async with with_a_run_that_waits(door, **journal) as (server, run):
+        looks = ["operate", "operate/errors", "operate/series?span=1h&step=60"]
+        refused = [(await server.ask(who, "GET", path))[0] for who in ("bob", "all") for path in looks]
+        status, said = await server.ask("seer", "GET", "operate")
+        cancelled = await server.ask("operator", "POST", f"runs/{run}/cancel?owner=bob")
+        after = [(await server.ask("operator", "GET", path))[1] for path in looks]
+
+    assert (refused, status, cancelled[0]) == ([403] * 6, 200, 200)
+    assert (said["running"], said["queued"], said["waiting"], said["processes"]) == (0, 0, 1, 1)
+    [row] = said["runs"]
+    assert (row["id"], row["owner"], row["state"], row["model"]) == (run, "bob", "waiting", "script:test")
+    assert (row["rounds"] == 2, row["created_at"] > 0, row["tools"]) == (True, True, ["send"])
+    [approval] = said["approvals"]
+    assert (approval["run"], approval["owner"], approval["age"] >= 0) == (run, "bob", True)
+    assert set(approval) == {"run", "owner", "tool", "asked_at", "age"}
+    assert (said["journal"]["bytes"] > 0, said["files"], said["mcp"]) == (True, {"count": 0, "bytes": 0}, [])
+    assert (after[0]["waiting"], after[0]["runs"], after[0]["approvals"]) == (0, [], [])
+    steps = after[2]["data"]
+    assert (len(steps), sum(one["started"] for one in steps), sum(one["ended"] for one in steps)) == (60, 1, 1)
+    assert CANARY not in json.dumps([said, cancelled, after])
+
+
+async def test_failed_runs_are_told_by_code_and_model(door: Door) -> None:
+    failing = fails(f"{CANARY} is wrong", 400)
+    async with keyed(door, ScriptedModel(failing, failing, says("x")), scopes=SCOPES) as server:
+        await add_bob(server)
+        for _ in range(3):
+            await server.ask("bob", "POST", "responses", {"input": CANARY})
+        _, errors = await server.ask("seer", "GET", "operate/errors?span=15m")
+        _, series = await server.ask("seer", "GET", "operate/series?span=15m&step=900")
+        _, now = await server.ask("seer", "GET", "operate")
+
+    [error] = errors["data"]
+    assert (error["code"], error["model"], error["agent"], error["count"]) == ("model_failed", "script:test", None, 2)
+    assert (errors["failed"], errors["since"] < error["last_at"] < errors["until"]) == (2, True)
+    [step] = series["data"]
+    assert (step["started"], step["ended"], step["failed"]) == (3, 3, 2)
+    assert len(now["series"]["tokens"]) == 60
+    assert CANARY not in json.dumps([errors, series, now])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "operate?limit=0",
+        "operate?limit=501",
+        "operate?before=x",
+        "operate/errors?span=x",
+        "operate/errors?span=99w",
+        "operate/series?step=0",
+        "operate/series?span=7d&step=1",
+        "operate/series?step=nan",
+    ],
+)
+async def test_what_cannot_be_looked_up_is_refused_by_name(door: Door, path: str) -> None:
+    async with keyed(door, ScriptedModel(), scopes=SCOPES) as server:
+        status, said = await server.ask("seer", "GET", path)
+
+    assert status == 400
+    assert said["error"]["param"] in path
+
+
+async def test_runs_come_in_pages(door: Door) -> None:
+    async with with_a_run_that_waits(door) as (server, first):
+        _, said = await server.ask("bob", "POST", "responses", {"input": "x", "background": True})
+        second = said["id"].replace("resp_", "run_")
+        await until_asked(server, second, 1)
+        _, page = await server.ask("seer", "GET", "operate?limit=1")
+        _, rest = await server.ask("seer", "GET", f"operate?limit=1&before={page['next']}")
+
+    assert ([one["id"] for one in page["runs"]], page["has_more"]) == ([second], True)
+    assert ([one["id"] for one in rest["runs"]], rest["has_more"], rest["next"]) == ([first], False, None)
+    assert [one["run"] for one in page["approvals"]] == [first, second]  # whichever page is asked for
+
+
+async def test_without_keys_the_one_owner_may_look(door: Door) -> None:
+    async with door.serving(ScriptedModel(says("x"))) as served:
+        url, named = served.url, {"authorization": "Bearer mine"}
+        async with soon(), served.http.get(f"{url}/operate") as answer:
+            said = await answer.json()
+        async with (
+            soon(),
+            served.http.get(f"{url}/operate", headers=named) as other,
+        ):  # who has a name is one of several
+            assert other.status == 403
+        async with soon(), served.http.post(f"{url}/mcp/x/retry") as retried:
+            assert retried.status == 403
+
+    assert (answer.status, said["runs"], said["processes"]) == (200, [], 1)
+
+
+async def test_an_mcp_server_is_tried_again_by_who_may_and_that_is_noted(door: Door) -> None:
+    gone = http("http://127.0.0.1:1/mcp")
+    async with keyed(door, ScriptedModel(), scopes=SCOPES, mcp=[gone]) as server:
+        await server.served.server.start()
+        servers = server.served.server.mcp
+        assert servers is not None
+        async with soon():
+            await servers.here().ready()
+        refused = [(await server.ask(who, "POST", f"mcp/{gone.name}/retry"))[0] for who in ("all", "seer")]
+        tried = await server.ask("operator", "POST", f"mcp/{gone.name}/retry")
+        unknown = await server.ask("operator", "POST", "mcp/none/retry")
+        _, said = await server.ask("seer", "GET", "operate")
+        _, acts = await server.ask("seer", "GET", "audit")
+
+    assert (refused, tried[0], tried[1]["name"], unknown[0]) == ([403, 403], 202, gone.name, 404)
+    assert [one["name"] for one in said["mcp"]] == [gone.name]
+    assert [(one["act"], one["subject"]) for one in acts["data"]] == [("mcp.retry", gone.name)]
+
+
+def read(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
+        return json.load(answer)
+
+
+def test_servers_that_share_a_database_see_each_other_and_all_runs(tmp_path: Path, postgres: str) -> None:
+    folder = Folder(tmp_path, call("wait"), "It is over now.")
+    with replicas(folder, postgres) as (one, other):
+        run = one.begin().replace("resp_", "run_")
+        folder.until("waiting")
+        said = read(f"{other.serving.url}/operate")
+        steps = read(f"{other.serving.url}/operate/series")
+        errors = read(f"{other.serving.url}/operate/errors")
+
+    assert [row["id"] for row in said["runs"]] == [run]
+    assert (said["running"], said["processes"]) == (1, 2)
+    assert [row["is_this"] for row in said["process_list"]].count(True) == 1
+    assert said["journal"]["bytes"] > 0
+    assert (sum(step["started"] for step in steps["data"]), errors["data"]) == (1, [])
