@@ -10,8 +10,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted(DOCS.rglob("*.md"))]
+FOR_CONTRIBUTORS = [ROOT / "CONTRIBUTING.md", ROOT / "tests" / "README.md"]
+PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *FOR_CONTRIBUTORS, *sorted(DOCS.rglob("*.md"))]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+NAMED = re.compile(r"`([\w.-]+/[\w./-]*)`")  # a path in a page; NAME in it stands for what a contributor adds
 
 
 @pytest.mark.parametrize("name", ["commands", "reference", "settings"])
@@ -48,3 +50,13 @@ def test_every_page_is_in_the_sites_navigation() -> None:
     listed = set(re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
 
     assert listed == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+
+
+@pytest.mark.parametrize(
+    "page", [*FOR_CONTRIBUTORS, *sorted((DOCS / "design").glob("*.md"))], ids=lambda page: page.stem
+)
+def test_every_file_that_a_page_for_contributors_names_is_there(page: Path) -> None:
+    roots = (ROOT, ROOT / "src" / "ronda", ROOT / "tests")
+    named = [path for path in NAMED.findall(page.read_text()) if "NAME" not in path]
+
+    assert [path for path in named if not any((root / path).exists() for root in roots)] == []
