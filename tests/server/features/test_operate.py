@@ -168,8 +168,8 @@ async def test_without_keys_the_one_owner_may_look(door: Door) -> None:
 
 
 async def test_an_mcp_server_is_tried_again_by_who_may_and_that_is_noted(door: Door) -> None:
-    gone = http("http://127.0.0.1:1/mcp")
-    async with keyed(door, ScriptedModel(), scopes=SCOPES, mcp=[gone]) as server:
+    gone, off = http("http://127.0.0.1:1"), http("http://127.0.0.1:1", name="off", enabled=False)
+    async with keyed(door, ScriptedModel(), scopes=SCOPES, mcp=[gone, off]) as server:
         await server.served.server.start()
         servers = server.served.server.mcp
         assert servers is not None
@@ -178,12 +178,13 @@ async def test_an_mcp_server_is_tried_again_by_who_may_and_that_is_noted(door: D
         refused = [(await server.ask(who, "POST", f"mcp/{gone.name}/retry"))[0] for who in ("all", "seer")]
         tried = await server.ask("operator", "POST", f"mcp/{gone.name}/retry")
         unknown = await server.ask("operator", "POST", "mcp/none/retry")
+        useless = await server.ask("operator", "POST", "mcp/off/retry")
         _, said = await server.ask("seer", "GET", "operate")
         _, acts = await server.ask("seer", "GET", "audit")
 
-    assert (refused, tried[0], tried[1]["name"], unknown[0]) == ([403, 403], 202, gone.name, 404)
-    assert [one["name"] for one in said["mcp"]] == [gone.name]
-    assert [(one["act"], one["subject"]) for one in acts["data"]] == [("mcp.retry", gone.name)]
+    assert (refused, tried[0], tried[1]["name"], unknown[0], useless[0]) == ([403, 403], 202, gone.name, 404, 409)
+    assert [one["name"] for one in said["mcp"]] == [gone.name, "off"]
+    assert [(one["act"], one["subject"]) for one in acts["data"]] == [("mcp.retry", "off"), ("mcp.retry", gone.name)]
 
 
 def read(url: str) -> Any:

@@ -84,6 +84,23 @@ async def test_a_server_that_dies_unasked_is_started_anew() -> None:
         assert [tool.spec.name for tool in servers.tools()] == names
 
 
+async def test_one_that_failed_is_tried_again_at_once_where_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ronda.tools.mcp.connection.FIRST_PAUSE", 3 * SECONDS)
+    command = tmp_path / "server"
+    off = config(Process(str(command)), "off", enabled=False)
+    async with opened(config(Process(str(command), (TINY,)), "late", era="legacy"), off) as servers:
+        late, disabled = servers.connection("late"), servers.connection("off")
+        assert late is not None
+        assert disabled is not None
+        assert (late.state, disabled.state, disabled.retry()) == ("failed", "disabled", False)
+        command.symlink_to(sys.executable)
+        assert late.retry()
+        await until(lambda: late.state == "connected")
+        assert not late.retry()
+
+
 async def test_many_calls_wait_for_one_attempt() -> None:
     async with opened(tiny(max_calls=50)) as servers:
         with pytest.raises(ToolFailed):
