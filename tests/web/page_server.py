@@ -22,6 +22,7 @@ from ronda.cli.serve import http_settings
 from ronda.sandbox.policy import Policy
 from ronda.server.app import Server
 from ronda.server.config import ServerConfig
+from ronda.server.features.budgets.settings import BudgetLimit, BudgetOptions, BudgetSettings
 from ronda.server.features.code.code_tools import code_opener
 from ronda.server.storage import open_blobs, open_catalog, open_journal
 from ronda.store.keys import new_key
@@ -80,7 +81,17 @@ def search(query: str) -> list[dict[str, Any]]:
     ]
 
 
-KEYS = {"ops": ("ops", ["operate"]), "second": ("ops", ["operate"]), "guest": ("guest", [])}
+KEYS = {
+    "ops": ("ops", ["operate"]),
+    "second": ("ops", ["operate"]),
+    "guest": ("guest", []),
+    "spender": ("spender", ["operate"]),
+    "admin": ("admin", ["operate:write"]),
+    "old": ("intern", []),
+}
+
+
+BUDGETS = BudgetOptions(limits=(BudgetLimit(scope="owner", per="day", rounds=500),))
 
 
 def write_agents(folder: Path) -> None:
@@ -124,6 +135,7 @@ async def main() -> None:
         sandbox=Policy(extra_fs_read=(PACKAGES,)) if PACKAGES else Policy(),
         agents=str(agents),
         agent_tools={"default": ("carrier-desk",)},
+        parts={BudgetSettings: BudgetSettings(BUDGETS)} if arguments.keys else {},
     )
     server = Server(
         config,

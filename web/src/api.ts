@@ -36,6 +36,8 @@ export interface ServerFacts {
     round_requests?: boolean;
     /** Whether there is `GET /v1/events`. */
     events?: boolean;
+    /** Whether there is `GET /v1/budgets`. */
+    budgets?: boolean;
     /** Whether there is `GET /v1/operate`. */
     operate?: boolean;
   };
@@ -49,6 +51,26 @@ export interface ServerFacts {
 export interface Model {
   id: string;
   status: string;
+}
+
+export interface Budget {
+  scope: string;
+  per: string;
+  unit: string;
+  limit: number;
+  spent: number;
+  reserved: number;
+}
+
+/** A key, without its secret. */
+export interface ServerKey {
+  id: string;
+  owner: string;
+  /** null: one that was made before there were scopes. */
+  scopes: string[] | null;
+  expires_at: number | null;
+  revoked_at: number | null;
+  last_used_at: number | null;
 }
 
 /** A tool of the server's own, or of one of its MCP servers. */
@@ -261,6 +283,9 @@ export const api = {
   runs: (query: string) => read<Page<RunRow>>("GET", `/v1/runs?${query}`),
   feedAddress: () => `${base}/v1/events`,
   runSummary: (query: string) => read<RunSummary>("GET", `/v1/runs/summary?${query}`),
+  budgets: () => read<Page<Budget>>("GET", "/v1/budgets").then((page) => page.data),
+  keys: () => read<Page<ServerKey>>("GET", "/v1/keys").then((page) => page.data),
+  revokeKey: (id: string) => send("DELETE", `/v1/keys/${name(id)}`),
   operate: <T>() => read<T>("GET", "/v1/operate"),
   startRuns: (request: unknown) => read<{ id: string; data: RunRow[] }>("POST", "/v1/runs", request),
   exportPage: (code: string) => send("POST", "/api/export", { code, baseUrl: null }).then((answer) => answer.blob()),

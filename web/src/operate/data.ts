@@ -1,8 +1,8 @@
-// What the view Operate shows. The one module that knows which of it the server offers: own runs, decisions and MCP servers are there
-// today; figures over all owners come with `GET /v1/operate`, where `/ui/server` says that there is one (`features.operate`).
+// What the view Operate shows. The one module that knows which of it the server offers: own runs, decisions and MCP servers are
+// always there, keys for a key with the scope `operate:write`, budgets and figures over all owners where `/ui/server` says so.
 import { signal } from "@preact/signals";
-import { type Approval, type McpServer, Problem, type RunRow, api } from "../api";
-import { facts } from "../store/server";
+import { type Approval, type Budget, type McpServer, Problem, type RunRow, type ServerKey, api } from "../api";
+import { facts, me } from "../store/server";
 
 export interface Series {
   values: number[];
@@ -60,10 +60,20 @@ export class OperateData {
   readonly failed = signal<Box<RunRow[]>>(EMPTY);
   readonly decisions = signal<Box<Approval[]>>(EMPTY);
   readonly servers = signal<Box<McpServer[]>>(EMPTY);
+  readonly keys = signal<Box<ServerKey[]>>(EMPTY);
+  readonly budgets = signal<Box<Budget[]>>(EMPTY);
   readonly figures = signal<Box<OperateFigures>>(EMPTY);
 
   get hasFigures(): boolean {
     return facts.value?.features.operate === true;
+  }
+
+  get hasBudgets(): boolean {
+    return facts.value?.features.budgets === true;
+  }
+
+  get mayManageKeys(): boolean {
+    return me.value?.scopes?.includes("operate:write") === true;
   }
 
   async refresh(): Promise<void> {
@@ -75,6 +85,8 @@ export class OperateData {
       fill(this.failed, async () => (await api.runs("state=failed&limit=100")).data),
       fill(this.decisions, () => api.approvals()),
       fill(this.servers, () => api.mcp()),
+      this.mayManageKeys ? fill(this.keys, () => api.keys()) : Promise.resolve(),
+      this.hasBudgets ? fill(this.budgets, () => api.budgets()) : Promise.resolve(),
       this.hasFigures ? fill(this.figures, () => api.operate<OperateFigures>()) : Promise.resolve(),
     ]);
   }

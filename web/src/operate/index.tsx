@@ -2,9 +2,9 @@
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { announce } from "../announce";
-import { type Approval, Problem, api } from "../api";
+import { type Approval, Problem, type ServerKey, api } from "../api";
 import { now } from "../clock";
-import { cost, plural, seconds, tokens, until } from "../format";
+import { cost, plural, seconds, tokens, until, when } from "../format";
 import { address } from "../router";
 import { lineOf, wantLine } from "../runs/rows";
 import { changes, isFed } from "../store/feed";
@@ -12,11 +12,11 @@ import { facts, me } from "../store/server";
 import { refreshLists } from "../store/sessions";
 import { labelOf } from "../tools";
 import { shown } from "../visible";
-import { Meter } from "../views/details";
+import { Meter, amount, budgetName } from "../views/details";
 import { Icon } from "../views/icon";
 import { openLayer } from "../views/panes";
 import "../styles/operate.css";
-import { type Box, OperateData, type OperateFigures } from "./data";
+import { type Box, OperateData, type OperateFigures, type OperateKey } from "./data";
 
 const EVERY_MS = 4000;
 const HOUR = 3600;
@@ -88,7 +88,8 @@ function Boxes({ data }: { data: OperateData }): VNode {
       <div class="op-grid">
         <div>
           <RunsNow data={data} />
-          <Keys data={data} figures={figures} />
+          {figures?.keys === undefined ? <OwnBudgets data={data} /> : <KeyFigures keys={figures.keys} />}
+          {data.mayManageKeys && <Keys data={data} />}
           <Servers data={data} />
         </div>
         <div>
@@ -199,12 +200,93 @@ function RunsNow({ data }: { data: OperateData }): VNode {
   );
 }
 
-function Keys({ data, figures }: { data: OperateData; figures: OperateFigures | null }): VNode {
+/** What this key, and its owner, may spend. */
+function OwnBudgets({ data }: { data: OperateData }): VNode {
+  if (!data.hasBudgets) {
+    return (
+      <Panel title="Budgets">
+        <Empty words={facts.value?.has_keys === false ? "This server has no keys: all who reach it share one owner." : "This server does not limit what its keys spend."} />
+      </Panel>
+    );
+  }
+  const box = data.budgets.value;
+  const list = box.value ?? [];
   return (
-    <Panel title="Keys and budgets" more={figures?.keys === undefined ? "" : "this month"}>
-      {figures?.keys === undefined ? (
-        <Empty words={data.hasFigures ? "No key has a budget." : facts.value?.has_keys === false ? "This server has no keys: all who reach it share one owner." : "This server does not tell what its keys have spent."} />
+    <Panel title="Budgets" more="of this key and its owner" box={box}>
+      {list.length === 0 ? (
+        <Empty words="Nothing limits what you spend." />
       ) : (
+        <ul class="op-list">
+          {list.map((one) => {
+            const words = `${amount(one, one.spent)} of ${amount(one, one.limit)}${one.unit === "usd" ? "" : ` ${one.unit.replace("_", " ")}`}`;
+            return (
+              <li key={`${one.scope} ${one.per} ${one.unit}`}>
+                <span class="small t2 meter-name">{shown(one.scope)}{one.per === "total" ? "" : `, a ${shown(one.per)}`}</span>
+                <span class="grow"><Meter share={one.limit > 0 ? (one.spent + one.reserved) / one.limit : 1} label={`${budgetName(one)}, ${one.unit}`} words={words} /></span>
+                <span class="small num">{words}</span>
+              </li>
+            );
+          })}
+        </ul>
+      )}
+    </Panel>
+  );
+}
+
+function Keys({ data }: { data: OperateData }): VNode {
+  const box = data.keys.value;
+  const [chosen, setChosen] = useState("");
+  const [problem, setProblem] = useState("");
+  const good = (key: ServerKey) => key.revoked_at === null && (key.expires_at === null || key.expires_at > now.value);
+  const list = (box.value ?? []).filter(good);
+  const revoke = (key: ServerKey) => {
+    setChosen("");
+    setProblem("");
+    api
+      .revokeKey(key.id)
+      .then(() => announce(`The key ${key.id} is revoked`), (error: unknown) => setProblem(String(error instanceof Error ? error.message : error)))
+      .finally(() => void data.refresh());
+  };
+  return (
+    <Panel title="Keys" more={list.length === 0 ? "" : String(list.length)} box={box}>
+      {problem !== "" && <p class="small fail" role="alert">{shown(problem)}</p>}
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Owner</th>
+            <th scope="col">Key</th>
+            <th scope="col" class="hide-phone">Scopes</th>
+            <th scope="col" class="r hide-phone">Used</th>
+            <th scope="col"><span class="vh">Revoke</span></th>
+          </tr>
+        </thead>
+        <tbody>
+          {list.map((key) => (
+            <tr key={key.id}>
+              <td>{shown(key.owner)}</td>
+              <td class="mono-s t2">{shown(key.id)}</td>
+              <td class="main-cell small t2 hide-phone" title={shown((key.scopes ?? []).join(" "))}>{shown((key.scopes ?? []).join(" "))}</td>
+              <td class="r small t2 hide-phone">{key.last_used_at === null ? "never" : when(key.last_used_at, now.value * 1000)}</td>
+              <td class="r">
+                {key.id === me.value?.key_id ? (
+                  <span class="small t3">this one</span>
+                ) : chosen === key.id ? (
+                  <button type="button" class="btn sm danger" onClick={() => revoke(key)}>Revoke for good</button>
+                ) : (
+                  <button type="button" class="btn sm quiet" aria-label={`Revoke ${key.id} of ${shown(key.owner)}`} onClick={() => setChosen(key.id)}>Revoke</button>
+                )}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Panel>
+  );
+}
+
+function KeyFigures({ keys }: { keys: OperateKey[] }): VNode {
+  return (
+    <Panel title="Keys and budgets" more="this month">
         <table>
           <thead>
             <tr>
@@ -216,7 +298,7 @@ function Keys({ data, figures }: { data: OperateData; figures: OperateFigures | 
             </tr>
           </thead>
           <tbody>
-            {figures.keys.map((key) => (
+            {keys.map((key) => (
               <tr key={key.key}>
                 <td>{shown(key.owner)}</td>
                 <td class="mono-s t2 hide-phone">{shown(key.key)}</td>
@@ -227,7 +309,6 @@ function Keys({ data, figures }: { data: OperateData; figures: OperateFigures | 
             ))}
           </tbody>
         </table>
-      )}
     </Panel>
   );
 }

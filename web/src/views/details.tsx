@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { api } from "../api";
 import { changed } from "../changes";
 import { now } from "../clock";
-import { type Call, type Round, type RunBudget, type RunState, callsOf, roundsOf } from "../fold/state";
+import { type Call, type Round, type RunState, callsOf, roundsOf } from "../fold/state";
 import { bytes, cost, seconds, tokens } from "../format";
 import { safeAddress } from "../markdown/view";
 import { facts, isLocalModel } from "../store/server";
@@ -222,11 +222,11 @@ function Used({ run }: { run: RunState }): VNode | null {
   );
 }
 
-function budgetName({ scope, per }: RunBudget): string {
+export function budgetName({ scope, per }: { scope: string; per: string }): string {
   return `Budget of the ${scope}${per === "total" ? "" : `, each ${per}`}`;
 }
 
-function amount({ unit }: RunBudget, value: number): string {
+export function amount({ unit }: { unit: string }, value: number): string {
   return unit === "usd" ? cost(value) : unit === "tokens" ? tokens(value) : unit === "seconds" ? seconds(value) : String(value);
 }
 

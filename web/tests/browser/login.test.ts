@@ -71,6 +71,29 @@ test("who logs out leaves nothing; another owner sees none of it", async () => {
   await other.waitForSelector(".foot >> text=key guest");
 });
 
+test("Operate shows what was spent of a budget; who may manage keys sees them, and revokes one", async () => {
+  const page = await open();
+  await logIn(page, "spender");
+  await ask(page, "calculate it");
+  await answered(page, "391");
+  await page.click("role=link[name=Operate]");
+  const meter = page.locator("role=meter[name='Budget of the owner, each day, rounds']");
+  await meter.waitFor();
+  await page.waitForSelector(".op-box:has-text('Budgets') >> text=2 of 500 rounds");
+  expect(await page.locator(".op-box:has-text('Revoke')").count()).toBe(0); // the scope 'operate' does not manage keys
+  const other = await open("/ui/operate");
+  await logIn(other, "admin");
+  const row = other.locator("tr:has-text('intern')");
+  await row.locator("text=Revoke").click();
+  await row.locator("text=Revoke for good").click();
+  await row.waitFor({ state: "detached" });
+  const answer = await fetch(`${server.url}/v1/models`, { headers: { authorization: `Bearer ${server.keys["old"]}` } });
+  expect(answer.status).toBe(401);
+  await other.waitForSelector("tr:has-text('admin') >> text=this one");
+  const { violations } = await new AxeBuilder({ page: other }).setLegacyMode(true).analyze();
+  expect(violations.filter((one) => one.impact === "serious" || one.impact === "critical").map((one) => one.id)).toEqual([]);
+});
+
 describe.each(["light", "dark"] as const)("in the %s theme", (colorScheme) => {
   test("axe finds nothing serious in the login, refused or not", async () => {
     const page = await open("/ui", { colorScheme, deviceScaleFactor: 2 });

@@ -103,6 +103,7 @@ class PageDoor:
                 "round_requests": True,
                 "events": True,
                 "operate": "operate" in self._feature_names(),
+                "budgets": "budgets" in self._feature_names(),
             },
             "permission": config.agent_permission,
             "rounds": rounds,
