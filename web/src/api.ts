@@ -286,6 +286,7 @@ export const api = {
   budgets: () => read<Page<Budget>>("GET", "/v1/budgets").then((page) => page.data),
   keys: () => read<Page<ServerKey>>("GET", "/v1/keys").then((page) => page.data),
   revokeKey: (id: string) => send("DELETE", `/v1/keys/${name(id)}`),
+  operateErrors: <T>() => read<Page<T>>("GET", "/v1/operate/errors?span=1h").then((page) => page.data),
   operate: <T>() => read<T>("GET", "/v1/operate"),
   startRuns: (request: unknown) => read<{ id: string; data: RunRow[] }>("POST", "/v1/runs", request),
   exportPage: (code: string) => send("POST", "/api/export", { code, baseUrl: null }).then((answer) => answer.blob()),

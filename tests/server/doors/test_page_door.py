@@ -155,6 +155,7 @@ async def test_the_page_learns_what_the_server_has(door: Door) -> None:
         "round_requests": True,
         "events": True,
         "operate": True,
+        "budgets": False,
     }
 
 

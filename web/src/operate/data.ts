@@ -28,7 +28,30 @@ export interface OperateModel {
   cools_down?: number;
 }
 
-/** Shapes of the figures to come: each may be missing. */
+/** A run of any owner, without a word of theirs. */
+export interface OperateRun {
+  id: string;
+  owner: string;
+  state: string;
+  agent: string | null;
+  model: string | null;
+  rounds: number | null;
+  tool_calls: number | null;
+  /** Those that wait for a decision. */
+  tools: string[];
+  created_at: number;
+}
+
+/** Runs of any owner that failed alike. */
+export interface OperateError {
+  code: string | null;
+  model: string | null;
+  agent: string | null;
+  count: number;
+  last_at: number;
+}
+
+/** Each of the figures may be missing. */
 export interface OperateFigures {
   processes?: number;
   uptime?: number;
@@ -43,6 +66,7 @@ export interface OperateFigures {
   cost_limit?: number | null;
   keys?: OperateKey[];
   models?: OperateModel[];
+  runs?: OperateRun[];
   meters?: { name: string; used: number; of: number; unit: string }[];
   series?: Record<string, number[]>;
 }
@@ -62,10 +86,16 @@ export class OperateData {
   readonly servers = signal<Box<McpServer[]>>(EMPTY);
   readonly keys = signal<Box<ServerKey[]>>(EMPTY);
   readonly budgets = signal<Box<Budget[]>>(EMPTY);
+  readonly errors = signal<Box<OperateError[]>>(EMPTY);
   readonly figures = signal<Box<OperateFigures>>(EMPTY);
 
+  /** On a server without keys, everyone may. */
+  get mayOperate(): boolean {
+    return me.value?.needs_key !== true || (me.value.scopes ?? []).some((scope) => scope === "operate" || scope === "operate:write");
+  }
+
   get hasFigures(): boolean {
-    return facts.value?.features.operate === true;
+    return facts.value?.features.operate === true && this.mayOperate;
   }
 
   get hasBudgets(): boolean {
@@ -88,6 +118,7 @@ export class OperateData {
       this.mayManageKeys ? fill(this.keys, () => api.keys()) : Promise.resolve(),
       this.hasBudgets ? fill(this.budgets, () => api.budgets()) : Promise.resolve(),
       this.hasFigures ? fill(this.figures, () => api.operate<OperateFigures>()) : Promise.resolve(),
+      this.hasFigures ? fill(this.errors, () => api.operateErrors<OperateError>()) : Promise.resolve(),
     ]);
   }
 }

@@ -25,14 +25,14 @@ export function OperateView(): VNode {
   const data = useMemo(() => new OperateData(), []);
   useEffect(() => {
     void data.refresh();
-    const timer = setInterval(() => !document.hidden && !isFed.value && void data.refresh(), EVERY_MS);
+    // Changes are told of one's own runs alone: what other owners do has to be asked for.
+    const timer = setInterval(() => !document.hidden && (!isFed.value || (data.hasFigures && facts.value?.has_keys === true)) && void data.refresh(), EVERY_MS);
     return () => clearInterval(timer);
   }, [facts.value]);
   useEffect(() => {
     if (changes.value > 0) void data.refresh();
   }, [changes.value]);
-  const lacksScope = me.value?.needs_key === true && !(me.value.scopes ?? []).some((scope) => scope === "operate" || scope === "operate:write");
-  const refused = lacksScope || [data.figures.value, data.running.value].some((box) => box.problem?.status === 403);
+  const refused = !data.mayOperate || [data.figures.value, data.running.value].some((box) => box.problem?.status === 403);
   return (
     <>
       <div class="bar">
@@ -78,7 +78,7 @@ function Boxes({ data }: { data: OperateData }): VNode {
   return (
     <div class="operate" tabIndex={0} role="region" aria-label="Figures of the server">
       <div class="tiles">
-        <Tile name="Running" dot="live" value={String(figures?.running ?? of("running").length)} more={figures?.capacity === undefined ? "yours" : `of ${figures.capacity}`} series={figures?.series?.["running"]} />
+        <Tile name="Running" dot="live" value={String(figures?.running ?? of("running").length)} more={figures === null ? "yours" : figures.capacity === undefined ? "of all owners" : `of ${figures.capacity}`} series={figures?.series?.["running"]} />
         <Tile name="Queued" value={String(figures?.queued ?? of("queued").length)} more={age("queued")} series={figures?.series?.["queued"]} />
         <Tile name="Wait for people" dot="wait" value={String(figures?.waiting ?? decisions.length)} more={age("waiting")} series={figures?.series?.["waiting"]} />
         <Tile name="First token, 95th" value={figures?.first_token_95 == null ? null : seconds(figures.first_token_95)} more={figures?.first_token_median == null ? "" : `median ${seconds(figures.first_token_median)}`} series={figures?.series?.["first_token"]} />
@@ -88,6 +88,7 @@ function Boxes({ data }: { data: OperateData }): VNode {
       <div class="op-grid">
         <div>
           <RunsNow data={data} />
+          <RunsOfOthers figures={figures} />
           {figures?.keys === undefined ? <OwnBudgets data={data} /> : <KeyFigures keys={figures.keys} />}
           {data.mayManageKeys && <Keys data={data} />}
           <Servers data={data} />
@@ -95,6 +96,7 @@ function Boxes({ data }: { data: OperateData }): VNode {
         <div>
           <Decisions data={data} />
           <Errors data={data} />
+          {data.hasFigures && facts.value?.has_keys === true && <ErrorsOfAll data={data} />}
           <Models figures={figures} />
         </div>
       </div>
@@ -196,6 +198,44 @@ function RunsNow({ data }: { data: OperateData }): VNode {
           </tbody>
         </table>
       )}
+    </Panel>
+  );
+}
+
+const MOST_OTHERS = 50; // rows: what an operator looks over at once
+
+/** What an operator learns of other owners' runs: figures and names, and no words. */
+function RunsOfOthers({ figures }: { figures: OperateFigures | null }): VNode | null {
+  const mine = me.value?.owner ?? facts.value?.owner ?? "";
+  const list = (figures?.runs ?? []).filter((row) => row.owner !== mine);
+  if (list.length === 0) return null;
+  return (
+    <Panel title="Runs of other owners" more={list.length > MOST_OTHERS ? `the newest ${MOST_OTHERS}` : String(list.length)}>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Owner</th>
+            <th scope="col">State</th>
+            <th scope="col" class="hide-phone">Agent or model</th>
+            <th scope="col" class="r hide-phone">Calls</th>
+            <th scope="col" class="r">Time</th>
+          </tr>
+        </thead>
+        <tbody>
+          {list.slice(0, MOST_OTHERS).map((row) => (
+            <tr key={row.id} title={row.id}>
+              <td>{shown(row.owner)}</td>
+              <td class="main-cell">
+                <span class={`dot ${row.state === "waiting" ? "wait" : row.state === "running" ? "live" : ""}`} /> {shown(row.state)}
+                {row.tools.length > 0 && <span class="mono-s t2"> {shown(row.tools.map(labelOf).join(", "))}</span>}
+              </td>
+              <td class="t2 hide-phone">{shown(row.agent ?? row.model ?? "unknown")}</td>
+              <td class="r hide-phone">{row.tool_calls ?? "–"}</td>
+              <td class="r">{seconds(Math.max(0, now.value - row.created_at))}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
     </Panel>
   );
 }
@@ -444,6 +484,30 @@ function Errors({ data }: { data: OperateData }): VNode {
             ))}
           </ul>
         </>
+      )}
+    </Panel>
+  );
+}
+
+/** By code, model and agent: what an operator may know of them. */
+function ErrorsOfAll({ data }: { data: OperateData }): VNode {
+  const box = data.errors.value;
+  const list = [...(box.value ?? [])].sort((a, b) => b.count - a.count).slice(0, 12);
+  return (
+    <Panel title="Errors of all owners" more="last hour" box={box}>
+      {list.length === 0 ? (
+        <Empty words="No run has failed." />
+      ) : (
+        <ul class="op-list">
+          {list.map((one) => (
+            <li key={`${one.code} ${one.model} ${one.agent}`}>
+              <span class="fail num strong">{one.count}×</span>
+              <span class="pill">{shown(one.code ?? "failed")}</span>
+              <span class="cut grow t2">{shown([one.agent, one.model].filter((name) => name !== null).join(" · "))}</span>
+              <span class="small t3 num">{until(Math.max(1, now.value - one.last_at))} ago</span>
+            </li>
+          ))}
+        </ul>
       )}
     </Panel>
   );

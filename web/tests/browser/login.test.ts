@@ -94,6 +94,23 @@ test("Operate shows what was spent of a budget; who may manage keys sees them, a
   expect(violations.filter((one) => one.impact === "serious" || one.impact === "critical").map((one) => one.id)).toEqual([]);
 });
 
+test("an operator sees the runs and errors of all owners, and none of their words", async () => {
+  for (const content of ["order it", "this will fail"]) {
+    const answer = await fetch(`${server.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json", authorization: `Bearer ${server.keys["guest"]}` },
+      body: JSON.stringify({ model: "default", background: true, messages: [{ role: "user", content }] }),
+    });
+    expect(answer.status).toBe(202);
+  }
+  const page = await open("/ui/operate");
+  await logIn(page, "admin");
+  await page.waitForSelector(".op-box:has-text('Runs of other owners') tr:has-text('guest'):has-text('waiting'):has-text('place_order')");
+  await page.waitForSelector(".op-box[aria-label='Errors of all owners'] li:has-text('1×')");
+  expect(await page.locator(".operate").innerText()).not.toContain("order it");
+  await page.waitForSelector(".tile:has-text('Running') >> text=of all owners");
+});
+
 describe.each(["light", "dark"] as const)("in the %s theme", (colorScheme) => {
   test("axe finds nothing serious in the login, refused or not", async () => {
     const page = await open("/ui", { colorScheme, deviceScaleFactor: 2 });
