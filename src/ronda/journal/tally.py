@@ -7,7 +7,7 @@ events. The row of a run that is under way may be some seconds old: see `is_due`
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from math import isfinite
@@ -64,9 +64,9 @@ class Figures(Struct, frozen=True, gc=False):
 NO_FIGURES: Final = Figures()
 
 
-def first_words(turns: Iterable[Turn]) -> str:
+def first_words(turns: Sequence[Turn]) -> str:
     """Of what was asked last: a chat sends everything again."""
-    for turn in reversed(tuple(turns)):
+    for turn in reversed(turns):
         if type(turn) is UserTurn:
             for part in turn.parts:
                 if type(part) is Text and (words := " ".join(part.text[: WORDS * 2].split())):
@@ -99,10 +99,6 @@ def owner_mark(owner: str) -> str:
     return blake2b(owner.encode(errors="surrogatepass"), digest_size=6, person=b"owner").hexdigest()
 
 
-def _bounded(count: int) -> int:
-    return min(max(count, 0), _MOST)
-
-
 class Tally:
     """The figures of one run, fact by fact. Counts as `core.run` does."""
 
@@ -122,7 +118,8 @@ class Tally:
             if type(fact) is ModelStarted:
                 self._rounds = fact.round + 1
             elif type(fact) is ModelFinished:
-                self._usage = self._usage + fact.usage
+                known = self._usage  # most runs have one round: a sum is dear
+                self._usage = fact.usage if known is NO_USAGE else known + fact.usage
             elif type(fact) is ToolStarted:
                 self._calls.add(fact.call_id)
             elif type(fact) is ToolFinished:
@@ -148,13 +145,16 @@ class Tally:
     @property
     def figures(self) -> Figures:
         usage, end = self._usage, self._end
+        read, said, cached, reasoning = usage.input, usage.output, usage.cached, usage.reasoning
+        if min(read, said, cached, reasoning) < 0 or max(read, said, cached, reasoning) > _MOST:
+            read, said, cached, reasoning = [min(max(n, 0), _MOST) for n in (read, said, cached, reasoning)]
         return Figures(
-            _bounded(self._rounds),
-            _bounded(len(self._calls) + self._child_calls),
-            _bounded(usage.input),
-            _bounded(usage.output),
-            _bounded(usage.cached),
-            _bounded(usage.reasoning),
+            self._rounds,
+            len(self._calls) + self._child_calls,
+            read,
+            said,
+            cached,
+            reasoning,
             usage.cost if usage.cost is not None and isfinite(usage.cost) else None,
             "" if end is None else end.reason,
             "" if end is None else end.code or end.limit or "",
