@@ -81,7 +81,7 @@ serve: setup ## serve a model on PORT: make serve [MODEL=openai-chat:NAME] [TOOL
 # pytest's workers, one for each core.
 PYTEST := $(BIN)/python -m pytest -rfEs -n auto --dist loadfile --max-worker-restart 1
 
-test: $(VENV)/.ready-dev ## run the quick tests of every folder [ARGS=tests/core]
+test: $(VENV)/.ready-dev $(VENV)/.ready-ui ## run the quick tests of every folder [ARGS=tests/core]
 	$(PYTEST) --speed quick $(ARGS)
 
 test-all: test-system ## run all tests, with a browser, npm and PostgreSQL, and say which were skipped and why [ARGS=tests/core]
