@@ -2,6 +2,7 @@
 
 import gc
 import hashlib
+import logging
 import os
 import signal
 import sys
@@ -60,6 +61,18 @@ def pytest_collection_finish() -> None:
     that ask for it."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def uvicorn_logs_as_before() -> Iterator[None]:
+    """A test that starts a server as the command does sets uvicorn's loggers for the whole process: the next test must not find
+    its lines among its own."""
+    loggers = [logging.getLogger(name) for name in ("uvicorn", "uvicorn.access", "uvicorn.error")]
+    before = [(logger.level, logger.propagate) for logger in loggers]
+    yield
+    for logger, (level, propagate) in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+        logger.propagate = propagate
 
 
 @pytest.fixture(scope="session")

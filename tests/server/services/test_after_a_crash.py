@@ -219,7 +219,6 @@ async def test_a_stream_whose_end_cannot_be_kept_does_not_say_that_all_is_well(
     assert b"conversation.response.done" not in talk.body
     assert talk.status == 503 or b"conversation.response.error" in talk.body
     assert (b"message_stop" in message.body, b"event: error" in message.body) == (False, True)
-    assert {record.exc_info for record in caplog.records} == {None}  # what it says is enough
-    assert caplog.records[0].message.endswith(
-        "broke down: journal.db: database or disk is full; make room on this disk"
-    )
+    records = [record for record in caplog.records if record.name.startswith("ronda")]
+    assert {record.exc_info for record in records} == {None}  # what it says is enough
+    assert records[0].message.endswith("broke down: journal.db: database or disk is full; make room on this disk")
