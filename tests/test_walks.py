@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.walks import ask, one, two
 
 import ronda
-from ronda import invoke_agent, tool
+from ronda import invoke_agent
 from ronda.core.events import ModelFinished
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
@@ -66,36 +67,6 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
 
     monkeypatch.setattr(asyncio, "create_task", watched)
     return tasks
-
-
-@tool
-async def one() -> str:
-    """One."""
-    return "1"
-
-
-@tool
-async def two() -> str:
-    """Two."""
-    return "2"
-
-
-async def ask(app: Any, path: str, body: Any) -> Any:
-    """One request; what it was answered, as JSON where it is."""
-    told = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
-    sent: list[Any] = []
-
-    async def receive() -> Any:
-        return told.pop() if told else await asyncio.Event().wait()
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    headers = [(b"content-type", b"application/json"), (b"host", b"127.0.0.1")]
-    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers}
-    await app(scope, receive, send)
-    data = b"".join([message.get("body", b"") for message in sent])
-    return json.loads(data) if data.startswith(b"{") else data
 
 
 def walked(*lines: Any) -> Walked:

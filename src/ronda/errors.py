@@ -161,7 +161,7 @@ class RunWaiting(RondaError):
 
 
 class ToolFailed(RondaError):
-    """Raised by a tool that knows what to tell the model: its text is the result of the call, as it stands."""
+    """Raised by a tool that knows what to tell the model: its text stands in the failed result of the call."""
 
 
 class ProtocolError(RondaError):
