@@ -13,14 +13,14 @@
     ├── RunEnded                a run that ended without an answer; `messages` is the conversation so far
     │   ├── ExecuteError            the model could not be called, after all tries
     │   ├── LimitExceeded           a limit was reached and the caller asked for an error (also a RuntimeError)
-    │   ├── ToolMissing             the model asked for a tool nobody can run (also a ValueError)
+    │   ├── ToolMissing             the model asked for a tool that cannot be run here (also a ValueError)
     │   ├── GuardrailError          a guardrail said no to what went in or came out; `reason` is its word
-    │   └── RunCancelled            somebody cancelled it (also a concurrent.futures.CancelledError)
-    ├── RunWaiting              a run that goes on when somebody answers its `questions`; `run` is its id
+    │   └── RunCancelled            it was cancelled (also a concurrent.futures.CancelledError)
+    ├── RunWaiting              a run that continues when its `questions` are answered; `run` is its id
     ├── ToolFailed              a tool says why it cannot do its work; the model reads it, and the run goes on
     └── ProtocolError           ours: events that cannot follow each other. Never caught in the loop
 
-Messages name the thing and the way out. What is raised is not logged by whoever raises it.
+Messages name the thing and the way out. Code that raises one of these does not log it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class NotProduced(BadRequest):
 
 
 class AlreadyAnswered(BadRequest):
-    """A question that somebody has answered, or that nobody answered in time: it takes no second answer."""
+    """A question that was answered, or whose time ran out: it takes no second answer."""
 
     status_hint = 409
 
@@ -149,7 +149,7 @@ class RunCancelled(RunEnded, CancelledError):
 
 
 class RunWaiting(RondaError):
-    """The run is not over: it waits until somebody answers its `questions`. `resume_agent` goes on with it."""
+    """The run is not over: it waits for answers to its `questions`. `resume_agent` continues it."""
 
     status_hint = 409
 

@@ -169,7 +169,7 @@ some_turns = st.lists(
         st.builds(user, st.text(max_size=80)),
         st.builds(lambda text: AssistantTurn((Text(text),)), st.text(max_size=80)),
         st.builds(SystemTurn, st.text(max_size=30)),
-        st.sampled_from(["1", "2"]).map(lambda id: (asks(id), gets(id))),  # turns of their own each time
+        st.sampled_from(["1", "2"]).map(lambda call_id: (asks(call_id), gets(call_id))),  # turns of their own each time
     ),
     max_size=10,
 ).map(lambda items: [turn for item in items for turn in (item if isinstance(item, tuple) else (item,))])

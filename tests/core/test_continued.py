@@ -14,7 +14,9 @@ IDS = ("a", "b", "c", "d")
 
 
 def asks(ids: tuple[str, ...]) -> AssistantTurn:
-    return AssistantTurn((Text("let me see"), *[ToolCall(id, f"tool_{id}", "{}") for id in ids]), "tool_calls")
+    return AssistantTurn(
+        (Text("let me see"), *[ToolCall(call_id, f"tool_{call_id}", "{}") for call_id in ids]), "tool_calls"
+    )
 
 
 def result(id: str, words: str = "") -> ToolResult:
@@ -26,7 +28,7 @@ def halves(draw: st.DrawFn) -> tuple[tuple[str, ...], list[str], list[str]]:
     """The calls of a turn, and which of them each side has results of."""
     calls = tuple(draw(st.permutations(IDS))[: draw(st.integers(1, len(IDS)))])
     ours = draw(st.lists(st.sampled_from(calls), unique=True))
-    left = [id for id in calls if id not in ours]
+    left = [call_id for call_id in calls if call_id not in ours]
     theirs = draw(st.lists(st.sampled_from(left), unique=True)) if left else []
     return calls, draw(st.permutations(ours)), draw(st.permutations(theirs))
 
@@ -43,7 +45,7 @@ def test_results_stand_behind_their_turn_in_the_order_the_model_asked(
 
     found = join_turns((*BEFORE, asks(calls)), (*new, *words), tuple(map(result, ours)))
 
-    answered = tuple([result(id) for id in calls if id in ours or id in theirs])
+    answered = tuple([result(call_id) for call_id in calls if call_id in ours or call_id in theirs])
     assert found == (*BEFORE, asks(calls), *((ToolTurn(answered),) if answered else ()), *words)
 
 
@@ -54,8 +56,8 @@ def test_it_makes_no_difference_how_the_caller_spreads_its_results(
     calls, ours, theirs = made
     own = tuple(map(result, ours))
     spread: list[Turn] = [*words]
-    for id, place in zip(theirs, places, strict=False):
-        spread.insert(place % (len(spread) + 1), ToolTurn((result(id),)))
+    for call_id, place in zip(theirs, places, strict=False):
+        spread.insert(place % (len(spread) + 1), ToolTurn((result(call_id),)))
 
     together = join_turns((*BEFORE, asks(calls)), (ToolTurn(tuple(map(result, theirs))), *words), own)
 
@@ -75,7 +77,7 @@ def test_every_call_has_one_result_before_a_provider_sees_it(
     assert isinstance(turn, ToolTurn)
     assert [one.call_id for one in turn.results] == list(calls)
     assert {one.call_id: one.content for one in turn.results if one.call_id in (*ours, *theirs)} == {
-        id: f"came of {id}" for id in (*ours, *theirs)
+        call_id: f"came of {call_id}" for call_id in (*ours, *theirs)
     }
 
 

@@ -239,14 +239,14 @@ def test_no_denied_call_is_run_and_no_unseen_text_is_shown(said: list[Line], ext
     seen = 0
     for event in events:
         match event:
-            case Checked(stage="tool", allowed=False, call_id=id):
-                denied.add(id)
+            case Checked(stage="tool", allowed=False, call_id=call_id):
+                denied.add(call_id)
             case Checked(stage="output", allowed=True):
                 seen += 1
-            case ToolStarted(call_id=id):
-                assert id not in denied
+            case ToolStarted(call_id=call_id):
+                assert call_id not in denied
                 if "tool" in extension.verdicts:
-                    assert any(type(e) is Checked and e.call_id == id and e.allowed for e in events)
+                    assert any(type(e) is Checked and e.call_id == call_id and e.allowed for e in events)
             case TextDelta() if "output" in extension.verdicts:
                 seen -= 1
                 assert seen >= 0
@@ -273,7 +273,7 @@ def test_a_journal_cut_anywhere_and_resumed_answers_every_call_once(said: list[L
         assert run.ended is not None
         assert_paired(run.turns)
         finished = {event.result.call_id for event in before if type(event) is ToolFinished}
-        ran_again = Counter(id for tool in handlers.values() for id in tool.ran.elements())
+        ran_again = Counter(call_id for tool in handlers.values() for call_id in tool.ran.elements())
         assert not finished & ran_again.keys()
         assert max(ran_again.values(), default=1) == 1
         # What a guardrail has seen, it is not asked about again.

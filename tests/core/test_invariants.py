@@ -155,11 +155,19 @@ def test_dropping_previews_changes_no_state(lines: list[Line]) -> None:
     assert state(rebuild(facts(events))) == state(rebuild(events)) == state(run)
 
 
+def timeless(events: list[Event]) -> list[Event]:
+    """A driver that shows something looks at its clock more often, and says when it showed the first of an answer."""
+    without_first = [
+        msgspec.structs.replace(event, first_at=0.0) if type(event) is ModelFinished else event for event in events
+    ]
+    return [msgspec.structs.replace(event, at=0.0) for event in without_first]
+
+
 @given(scripts)
 def test_a_run_nobody_watches_has_the_same_facts(lines: list[Line]) -> None:
     watched = facts(played(lines, stream=True)[1])
     alone = played(lines, stream=False)[1]
-    assert alone[1:] == watched[1:]
+    assert timeless(alone[1:]) == timeless(watched[1:])
     assert facts(alone) == alone
 
 
@@ -188,12 +196,12 @@ def test_a_journal_cut_anywhere_and_resumed_answers_every_call_once(lines: list[
         assert run.ended is not None
         assert_paired(run.turns, frozenset(call.id for call in run.open_calls))
         # What had finished is not run again; what was under way is run again only if it may be.
-        ran_again = Counter(id.partition("/")[2] for tool in handlers.values() for id in tool.ran.elements())
+        ran_again = Counter(call_id.partition("/")[2] for tool in handlers.values() for call_id in tool.ran.elements())
         finished = {event.result.call_id for event in before if type(event) is ToolFinished}
         assert not finished & ran_again.keys()
-        for id in unfinished:
-            results = [e.result for e in after if type(e) is ToolFinished and e.result.call_id == id]
-            if ran_again[id] == 0 and results:
+        for call_id in unfinished:
+            results = [e.result for e in after if type(e) is ToolFinished and e.result.call_id == call_id]
+            if ran_again[call_id] == 0 and results:
                 assert [result.content for result in results] == [OUTCOME_UNKNOWN]
         assert max(ran_again.values(), default=1) == 1
         # And the rebuilt journal tells the same story.

@@ -116,8 +116,8 @@ def sessions(draw: st.DrawFn) -> tuple[list[Turn], list[Turn]]:
         question, rounds = user(draw(TEXTS)), draw(ROUNDS)
         last = answer(draw(TEXTS))
         stored.append(question)
-        for round, text in enumerate(rounds):
-            stored += [call(f"c{at}{round}", text), result(f"c{at}{round}")]
+        for round_index, text in enumerate(rounds):
+            stored += [call(f"c{at}{round_index}", text), result(f"c{at}{round_index}")]
         stored.append(last)
         seen += [question, answer("".join([*rounds, last.text]))]
     return stored, seen

@@ -70,15 +70,15 @@ class Played:
         ran: list[str] = []
         while actions := [one for one in self.run.todo() if isinstance(one, Ask | CallTool)]:
             for action in actions:
-                id = action.call.id
+                call_id = action.call.id
                 if isinstance(action, Ask):
-                    self.asked.append(id)
-                    self.take(Asked(f"q_{id}", id, tool=action.call.name))
-                    self.take(Answered(f"q_{id}", "approve" if answers[id] else "deny"))
+                    self.asked.append(call_id)
+                    self.take(Asked(f"q_{call_id}", call_id, tool=action.call.name))
+                    self.take(Answered(f"q_{call_id}", "approve" if answers[call_id] else "deny"))
                 else:
-                    self.take(ToolStarted(id))
-                    self.take(ToolFinished(ToolResult(id, "x")))
-                    ran.append(id)
+                    self.take(ToolStarted(call_id))
+                    self.take(ToolFinished(ToolResult(call_id, "x")))
+                    ran.append(call_id)
         return ran
 
 
@@ -98,11 +98,11 @@ def test_nothing_is_sent_out_unasked_once_both_kinds_were_read(
         before = len(played.asked)
         ran = played.play(*named)
         for at, (name, yes) in enumerate(named):
-            id, labels = f"c{played.round - 1}_{at}", tools[int(name[1:])]
+            call_id, labels = f"c{played.round - 1}_{at}", tools[int(name[1:])]
             must_ask = EGRESS in labels and {UNTRUSTED, PRIVATE} <= read
-            assert (id in played.asked[before:]) is must_ask
-            assert (id in ran) is (yes or not must_ask)
-        read |= {label for id in ran for label in tools[int(named[int(id.partition("_")[2])][0][1:])]}
+            assert (call_id in played.asked[before:]) is must_ask
+            assert (call_id in ran) is (yes or not must_ask)
+        read |= {label for call_id in ran for label in tools[int(named[int(call_id.partition("_")[2])][0][1:])]}
 
 
 @given(TOOLS, ROUNDS, st.integers(0, 60))
@@ -114,7 +114,7 @@ def test_a_run_that_is_read_again_has_read_the_same(
         played.play(*[(f"t{place % len(tools)}", yes) for place, yes in calls])
     facts = played.facts[: 1 + cut]
     first, again = rebuild(facts), rebuild(facts)
-    assert (first._marks, first.todo()) == (again._marks, again.todo())
+    assert (first.marks, first.todo()) == (again.marks, again.todo())
 
 
 READ = ToolSpec("read", labels=(PRIVATE,))

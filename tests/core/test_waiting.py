@@ -178,7 +178,7 @@ def test_a_run_with_questions_cut_after_any_event_and_resumed_ends_the_same(
         asked = Counter(e.id for e in [*before, *after] if type(e) is Asked)
         assert max(asked.values(), default=1) == 1
         finished = {e.result.call_id for e in before if type(e) is ToolFinished}
-        ran = Counter(id.partition("/")[2] for tool in handlers.values() for id in tool.ran.elements())
+        ran = Counter(run_id.partition("/")[2] for tool in handlers.values() for run_id in tool.ran.elements())
         assert not finished & ran.keys()
         assert state(rebuild([*before, *facts(after)])) == state(run)
 
@@ -207,13 +207,13 @@ def test_no_call_runs_that_was_not_approved_and_none_that_is_forbidden(
                 if decision == "approve":
                     approved.add(asked[event.id].call_id)
                     always |= remembered & {asked[event.id].tool}
-            case ToolStarted(name="asks" | "asks_once" | "alone" as name, call_id=id):
-                assert id in approved or name in always
+            case ToolStarted(name="asks" | "asks_once" | "alone" as name, call_id=call_id):
+                assert call_id in approved or name in always
             case ToolStarted(name=name):
                 assert name == "again"
             case RunFinished(reason="tool_calls"):
-                open = [one for one in asked.values() if one.call_id not in _answered(events)]
-                assert not [one for one in open if one.tool not in remembered]  # which answers these, too
+                opened = [one for one in asked.values() if one.call_id not in _answered(events)]
+                assert not [one for one in opened if one.tool not in remembered]  # which answers these, too
             case _:
                 pass
 
@@ -285,10 +285,10 @@ def test_what_is_remembered_holds_for_the_tool_in_this_turn_and_later(decision: 
     run.apply(question(0, "a"))
     run.apply(Answered(run.questions[0].id, decision, remember=True))
     if decision == "approve":
-        for id in "ab":
-            assert run.todo() == [CallTool(ToolCall(id, "asks", "{}"))]
-            run.apply(ToolStarted(id))
-            run.apply(ToolFinished(ToolResult(id, "x")))
+        for call_id in "ab":
+            assert run.todo() == [CallTool(ToolCall(call_id, "asks", "{}"))]
+            run.apply(ToolStarted(call_id))
+            run.apply(ToolFinished(ToolResult(call_id, "x")))
     assert type(run.turns[-1]) is ToolTurn
     run.apply(ModelStarted(1))
     run.apply(ModelFinished(AssistantTurn((ToolCall("c", "asks", "{}"),), "tool_calls")))

@@ -13,7 +13,7 @@ from ronda.store import StoreError
 from ronda.store.claims import MemoryClaims
 from ronda.store.memory import MemoryCatalog
 from ronda.store.sessions import Lease, LeaseAnswer, Sessions
-from ronda.wire.door_request import SessionWish
+from ronda.wire.shared.door_request import SessionWish
 
 
 class Failing(Sessions):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ronda.core.known_turns import KnownTurns
-from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolCall, ToolResult, ToolTurn, Turn, user
+from ronda.core.parts import AssistantTurn, KnownTurns, SystemTurn, Text, ToolCall, ToolResult, ToolTurn, Turn, user
 from ronda.core.sizes import LARGE, turns_size
 from ronda.core.transcript import repair
 from ronda.host.history import History, history_of, new_node

@@ -65,7 +65,7 @@ def test_done_has_the_result() -> None:
     model = ScriptedModel(says('{"a": 1}'))
     prompty = scripted(model, outputs={"a": {"kind": "integer", "required": True}})
 
-    turn(prompty, on_event=lambda type, data: done.append(data["response"]) if type == "done" else None)
+    turn(prompty, on_event=lambda kind, data: done.append(data["response"]) if kind == "done" else None)
 
     assert done == [{"a": 1}]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ronda.prompty import load, load_async, loads, to_dict
-from ronda.prompty.frontmatter import split
+from ronda.prompty.load import split
 from ronda.prompty.model import (
     AnonymousConnection,
     ApprovalMode,

@@ -4,6 +4,7 @@ import copy
 import functools
 import json
 import operator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -13,6 +14,9 @@ from hypothesis import strategies as st
 from tests.prompty.any_front_matter import FRONT_MATTER, KEYS
 
 from ronda.prompty import BadPrompty, loads, schema
+from ronda.prompty.model import API_TYPES, CONNECTIONS, KINDS
+from ronda.prompty.read_properties import PROPERTY
+from ronda.prompty.read_tools import APPROVALS, MODES, WRAPPER
 from ronda.schema.validate import Validator, check_schema
 
 VALIDATOR = Validator(schema())
@@ -119,6 +123,19 @@ def test_it_is_a_schema_and_a_new_one_each_time() -> None:
     assert check_schema(schema()) is None
     assert schema() == schema()
     assert schema() is not schema()
+
+
+def lists_of(value: Any) -> Iterator[list[Any]]:
+    """Every `enum` and every list of examples in a schema."""
+    if isinstance(value, dict):
+        yield from [words for name, words in value.items() if name in ("enum", "examples") and isinstance(words, list)]
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from lists_of(one)
+
+
+@pytest.mark.parametrize("words", [API_TYPES, KINDS, CONNECTIONS, PROPERTY, APPROVALS, MODES, WRAPPER], ids=str)
+def test_it_knows_the_words_that_the_reader_knows(words: Iterable[str]) -> None:
+    assert [*words] in list(lists_of(schema()))
 
 
 @pytest.mark.parametrize("value", GOOD, ids=str)

@@ -17,7 +17,7 @@ from ronda.prompty.mcp import clear_mcp_servers
 from ronda.prompty.tool_kinds import tools_of
 from ronda.sandbox.processes import has_ended
 from ronda.testing import Call, ScriptedModel, calls, says
-from ronda.tools.mcp.shared_connections import close_shared
+from ronda.tools.loop_pools import close_shared
 
 
 @pytest.fixture(autouse=True)

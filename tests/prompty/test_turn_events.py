@@ -30,7 +30,7 @@ class Told:
 
     @property
     def types(self) -> list[str]:
-        return [type for type, _ in self.all]
+        return [kind for kind, _ in self.all]
 
     def data(self, type: str) -> list[dict[str, Any]]:
         return [data for one, data in self.all if one == type]
@@ -74,7 +74,7 @@ def test_an_answer_at_once_is_done_and_nothing_else() -> None:
 def test_tokens_and_thoughts_are_told_as_they_come() -> None:
     told: list[tuple[str, Any]] = []
     model = ScriptedModel(says("one two", reasoning="hm", chunks=("one ", "two")))
-    turn(Agent(model), "go", on_event=lambda type, data: told.append((type, data.get("token"))))
+    turn(Agent(model), "go", on_event=lambda kind, data: told.append((kind, data.get("token"))))
     assert told[:3] == [("thinking", "hm"), ("token", "one "), ("token", "two")]
 
 
@@ -103,7 +103,7 @@ def test_one_after_another_each_result_follows_its_start() -> None:
     told = Told()
     model = ScriptedModel(calls(Call("look", {"city": "A"}, "a"), Call("look", {"city": "B"}, "b")), says("ok"))
     turn(Agent(model, tools=[look]), "go", on_event=told)
-    assert [(type, data["id"]) for type, data in told.all if "id" in data] == [
+    assert [(kind, data["id"]) for kind, data in told.all if "id" in data] == [
         ("tool_call_start", "a"),
         ("tool_result", "a"),
         ("tool_call_start", "b"),

@@ -13,8 +13,7 @@ from ronda.core.plan import Options, ResponseFormat
 from ronda.errors import RondaError
 from ronda.prompty import InvokerError, Prompty, load, loads, register_connection
 from ronda.prompty.components import register
-from ronda.prompty.options import options_of, wants_stream
-from ronda.prompty.upstream import NO_KEY, upstream_of
+from ronda.prompty.upstream import NO_KEY, options_of, upstream_of, wants_stream
 from ronda.testing import ScriptedModel
 
 

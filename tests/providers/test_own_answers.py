@@ -140,10 +140,10 @@ async def test_a_call_without_an_id_keeps_what_its_server_said_beside_it() -> No
         assert await invoke_agent_async(agent, "go") == "Done."
 
     _, said, result = upstream.requests[1]["messages"]
-    id = said["tool_calls"][0]["id"]
-    assert id.startswith("call_")
-    assert said == {"role": "assistant", "content": None, "tool_calls": [{**call, "id": id}]}
-    assert result == {"role": "tool", "tool_call_id": id, "content": "seen"}
+    call_id = said["tool_calls"][0]["id"]
+    assert call_id.startswith("call_")
+    assert said == {"role": "assistant", "content": None, "tool_calls": [{**call, "id": call_id}]}
+    assert result == {"role": "tool", "tool_call_id": call_id, "content": "seen"}
 
 
 # ---- accounts and keys -------------------------------------------------------------------------------------------------

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ronda._doctor import write_line
 from ronda.errors import BadConfig
 from ronda.sandbox.box import open_sandbox
 from ronda.sandbox.cgroup import Group, find_parent_group, sweep_groups
-from ronda.sandbox.doctor import Place, examine, examine_python, this_place, write_line
+from ronda.sandbox.doctor import Place, examine, examine_python, this_place
 from ronda.sandbox.layers import Choice, Layers, choose_layer
 from ronda.sandbox.policy import AllowedHosts, FullNetwork, Loopback, Policy
 

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from ronda import Agent, tool
+from ronda.core.limits import RETRY
 from ronda.core.plan import ToolSpec
 from ronda.prompty.load import load
 from ronda.prompty.registry import Lent
 from ronda.prompty.tool_kinds import tools_of
 from ronda.sandbox.policy import AllowedHosts, FullNetwork, Loopback, Network, NoNetwork, Policy
-from ronda.server.config import ServerConfig
-from ronda.server.services.dispatch import Dispatch
+from ronda.server.features.dispatch.addresses import Addresses
+from ronda.server.features.dispatch.settings import DispatchSettings
 from ronda.testing import ScriptedModel
 from ronda.tools.code.python import PythonTool
 from ronda.tools.code.shell import ShellTool
@@ -33,7 +34,7 @@ def test_code_reads_what_is_private_and_sends_it_out_where_it_has_a_network(netw
 
 
 def test_calls_that_are_sent_to_an_address_leave() -> None:
-    made = Dispatch.of(ServerConfig(model="m", tool_dispatch_url="http://127.0.0.1:1")).tool(ToolSpec("any"))
+    made = Addresses(DispatchSettings("http://127.0.0.1:1"), RETRY).tool(ToolSpec("any"))
     assert made is not None
     assert made.spec.labels == ("egress",)
 

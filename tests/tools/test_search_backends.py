@@ -20,7 +20,7 @@ from ronda.tools.search.duckduckgo import DuckDuckGo, read_results
 from ronda.tools.search.folder import FolderBackend
 from ronda.tools.search.json_api import JsonApi, JsonBackend, Searxng
 from ronda.tools.search.settings import open_backend, read_settings
-from ronda.wire.web_search import SearchOptions
+from ronda.wire.web.search import SearchOptions
 
 
 async def failure(backend: Backend, query: str = "x") -> SearchFailed:

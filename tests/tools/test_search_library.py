@@ -12,7 +12,7 @@ from ronda import Agent, ChatCompletionRequest, Runner, run_agent, web_search
 from ronda.core.parts import ToolTurn
 from ronda.errors import BadConfig, BadRequest
 from ronda.testing import ScriptedModel, calls, says
-from ronda.wire.web_search import EXTRACT, SEARCH
+from ronda.wire.web.search import EXTRACT, SEARCH
 
 
 def handbook(folder: Path) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tools.api_server import Api
 
+from ronda.providers.embeddings import ServiceEmbedder
 from ronda.tools.search.backend import Result
-from ronda.tools.search.embeddings import embed_with
 from ronda.tools.search.rank import HEAD, PASSAGE, bm25, cut, passages, select, tokens, words
 
 FILLER = "The weather in the north was mild that year, and nobody wrote much about it in the papers of the capital. "
@@ -140,7 +140,7 @@ async def test_vectors_are_asked_of_a_service(api: Api) -> None:
     vectors = [{"index": 1, "embedding": [0, 1]}, {"index": 0, "embedding": [1, 0.5]}]
     api.answers["/v1/embeddings"] = web.json_response({"object": "list", "data": vectors})
 
-    found = await embed_with("mini", f"{api.url}/v1", "s3cret")(["bread", ""])
+    found = await ServiceEmbedder("mini", f"{api.url}/v1", "s3cret")(["bread", ""])
 
     assert found == [[1.0, 0.5], [0.0, 1.0]]
     assert msgspec.json.decode(api.last()["body"]) == {"model": "mini", "input": ["bread", " "]}
@@ -154,7 +154,7 @@ async def test_vectors_that_make_no_sense_are_not_used(
     api.answers["/v1/embeddings"] = web.json_response(answer)
     results = [Result("A", "", "https://a.test", "bread")]
 
-    found = await select("bread", results, 4096, embed_with("mini", f"{api.url}/v1"))
+    found = await select("bread", results, 4096, ServiceEmbedder("mini", f"{api.url}/v1"))
 
     assert [one.url for one in found] == ["https://a.test"]
     assert "without embeddings" in caplog.text

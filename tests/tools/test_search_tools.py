@@ -26,8 +26,8 @@ from ronda.tools.search.history import SearchHistory
 from ronda.tools.search.json_api import Searxng
 from ronda.tools.search.searcher import Searcher
 from ronda.tools.search.tool import ExtractTool, SearchTool, search_tools
-from ronda.wire.citations import cite, sources_of
-from ronda.wire.web_search import ANY_WEB, EXTRACT, SEARCH, Location, SearchOptions, WebTools
+from ronda.wire.web.citations import cite, sources_of
+from ronda.wire.web.search import ANY_WEB, EXTRACT, SEARCH, Location, SearchOptions, WebTools
 
 CONTEXT = ToolContext("run_1", "", 0, "call_1")
 HTML = "<html><head><title>{0}</title></head><body><p>{0} is what this page of ours is about. {1}</p></body></html>"

@@ -36,12 +36,12 @@ from ronda.wire.gemini.client_answer import Naming as GeminiNaming
 from ronda.wire.gemini.client_answer import read_plain as read_gemini
 from ronda.wire.mistral.client_answer import Naming as MistralNaming
 from ronda.wire.mistral.client_answer import read_plain as read_mistral
-from ronda.wire.native import made_by, maker
 from ronda.wire.openai_chat import API as CHAT
 from ronda.wire.openai_chat.client_answer import read_plain as read_chat
 from ronda.wire.openai_chat.client_plain import Naming as ChatNaming
 from ronda.wire.openai_responses import API as RESPONSES
 from ronda.wire.openai_responses.client_answer import read_plain as read_responses
+from ronda.wire.upstream.native import made_by, maker
 
 Json = Any
 GEMINI, MISTRAL, SERVER = "gemini-3-pro", "magistral-medium-latest", f"{CHAT}:models.example"
@@ -204,8 +204,8 @@ def chat_turns(draw: st.DrawFn) -> AssistantTurn:
     )
     calls = []
     for at, (name, arguments) in enumerate(draw(st.lists(st.tuples(WIRE_NAMES, OBJECTS), max_size=3))):
-        id = draw(st.sampled_from([f"call_{at}", "", f"call_{at}__thought__" + "s" * 60]))
-        call: Json = {"id": id, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+        call_id = draw(st.sampled_from([f"call_{at}", "", f"call_{at}__thought__" + "s" * 60]))
+        call: Json = {"id": call_id, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
         if draw(st.booleans()):
             call["extra_content"] = {"google": {"thought_signature": "c2ln"}}
         calls.append(call)

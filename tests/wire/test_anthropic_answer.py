@@ -45,7 +45,7 @@ from ronda.core.run import Run
 from ronda.wire.anthropic.client_request import Reader, read_plain, write_request
 from ronda.wire.anthropic.server_answer import MessageAnswer
 from ronda.wire.anthropic.server_request import read_request
-from ronda.wire.sse import SseReader
+from ronda.wire.codec.sse import SseReader
 
 WORDS = st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 SAID = WORDS.filter(lambda text: bool(text.strip()))
@@ -335,7 +335,7 @@ def test_what_the_api_said_goes_back_to_it_through_a_client_unchanged(content: l
     turn = read_plain(_upstream(content)[1]).turn
     _, body = written(log_of(turn, Usage(3, 4)))
     calls = [block["id"] for block in content if block["type"] == "tool_use"]
-    results = [{"type": "tool_result", "tool_use_id": id, "content": "ok"} for id in calls]
+    results = [{"type": "tool_result", "tool_use_id": call_id, "content": "ok"} for call_id in calls]
     follow = [*results, {"type": "text", "text": "go on"}]
     messages = [
         {"role": "user", "content": "hi"},

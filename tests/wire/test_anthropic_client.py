@@ -39,7 +39,7 @@ from ronda.core.parts import (
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.wire.anthropic import API, VERSION
 from ronda.wire.anthropic.client_request import Body, Reader, join_answers, read_answer, read_plain, write_request
-from ronda.wire.errors import error_of
+from ronda.wire.upstream.errors import error_of
 
 
 def test_a_plain_answer_is_read() -> None:
@@ -320,9 +320,9 @@ def contents(draw: st.DrawFn) -> list[Any]:
             case "caller":
                 blocks.append(use(f"toolu_{at}") | {"input": draw(INPUTS), "caller": {"type": "direct"}})
             case "server":
-                id = f"srvtoolu_{at}"
-                blocks.append({"type": "server_tool_use", "id": id, "name": "web_search", "input": draw(INPUTS)})
-                blocks.append({"type": "web_search_tool_result", "tool_use_id": id, "content": []})
+                call_id = f"srvtoolu_{at}"
+                blocks.append({"type": "server_tool_use", "id": call_id, "name": "web_search", "input": draw(INPUTS)})
+                blocks.append({"type": "web_search_tool_result", "tool_use_id": call_id, "content": []})
     return blocks
 
 

@@ -208,13 +208,13 @@ def test_a_schema_binds_the_answer_where_the_api_takes_it_and_is_said_where_not(
         "required": ["a"],
         "additionalProperties": False,
     }
-    format = ResponseFormat("json_schema", schema=Raw(dumps(schema)))
-    said = written(user("x"), options=Options(response_format=format))
+    answer_format = ResponseFormat("json_schema", schema=Raw(dumps(schema)))
+    said = written(user("x"), options=Options(response_format=answer_format))
     assert said["output_config"] == {"format": {"type": "json_schema", "schema": schema}}
     assert "system" not in said
 
     old = written(
-        SystemTurn("Be brief."), user("x"), model="claude-3-opus-latest", options=Options(response_format=format)
+        SystemTurn("Be brief."), user("x"), model="claude-3-opus-latest", options=Options(response_format=answer_format)
     )
     assert "output_config" not in old
     assert old["system"].startswith("Be brief.\n\nAnswer with JSON that satisfies")
@@ -236,8 +236,8 @@ def test_a_list_binds_the_answer_as_an_object_does() -> None:
     }
     listed = {"type": "array", "items": {"$ref": "#/$defs/item"}, "$defs": {"item": item}}
     for schema in ({"type": "array", "items": item}, listed):
-        format = ResponseFormat("json_schema", schema=Raw(dumps(schema)))
-        said = written(user("x"), options=Options(response_format=format))
+        answer_format = ResponseFormat("json_schema", schema=Raw(dumps(schema)))
+        said = written(user("x"), options=Options(response_format=answer_format))
 
         assert said["output_config"] == {"format": {"type": "json_schema", "schema": schema}}
         assert "system" not in said

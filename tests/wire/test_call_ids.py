@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from ronda.core.parts import AssistantTurn, Native, Text, ToolCall, ToolResult, ToolTurn, Turn, user
-from ronda.wire.call_ids import all_renamed, own_id, stored_id
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 from ronda.wire.openai_responses.encrypted_content import Room, Sealer
+from ronda.wire.shared.call_ids import all_renamed, own_id, stored_id
 
 RUNS = st.integers(0, 2**96 - 1).map(lambda number: f"run_{number:024x}")
 
@@ -22,7 +22,7 @@ def test_no_two_calls_have_the_same_id(calls: set[tuple[str, int, int]]) -> None
     ids = [own_id(*call) for call in sorted(calls)]
 
     assert len({*ids}) == len(calls)
-    assert all(re.fullmatch("[A-Za-z0-9]{9}", id) for id in ids)
+    assert all(re.fullmatch("[A-Za-z0-9]{9}", call_id) for call_id in ids)
     assert ids == [own_id(*call) for call in sorted(calls)]
 
 

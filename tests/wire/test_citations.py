@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from ronda.wire.citations import (
+from ronda.wire.web.citations import (
     CitedPieces,
     CitedText,
     Source,

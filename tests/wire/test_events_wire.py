@@ -14,7 +14,7 @@ from ronda.core.events import Event, NativeDelta, RunStarted, TextDelta, ToolSta
 from ronda.core.parts import SystemTurn, user
 from ronda.core.plan import Options, Plan, ToolSpec
 from ronda.schema.validate import Validator
-from ronda.wire.events import VERSION, WireEvent, schema, wire_event, write_frame
+from ronda.wire.own.events import VERSION, WireEvent, schema, wire_event, write_frame
 
 write = msgspec.json.Encoder().encode
 read = msgspec.json.Decoder(WireEvent).decode

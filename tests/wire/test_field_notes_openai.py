@@ -70,14 +70,14 @@ def test_an_id_openai_refuses_is_another_one_in_the_call_and_in_its_result(id: s
 
 
 def test_ids_in_which_a_proxy_hid_something_go_back_to_it_as_they_are() -> None:
-    id = "call_1__thought__" + "s" * 100
-    message = {"tool_calls": [{"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}}]}
+    call_id = "call_1__thought__" + "s" * 100
+    message = {"tool_calls": [{"id": call_id, "type": "function", "function": {"name": "look", "arguments": "{}"}}]}
     body = json.dumps({"choices": [{"message": message, "finish_reason": "tool_calls"}]}).encode()
     turn = read_plain(body, Naming(f"{CHAT}:models.example")).turn
 
-    asked, answered = chat(turn, result(id), where=ELSEWHERE)["messages"]
+    asked, answered = chat(turn, result(call_id), where=ELSEWHERE)["messages"]
 
-    assert (asked["tool_calls"][0]["id"], answered["tool_call_id"]) == (id, id)
+    assert (asked["tool_calls"][0]["id"], answered["tool_call_id"]) == (call_id, call_id)
 
 
 def test_names_openai_refuses_are_others_there_and_their_own_at_home() -> None:

@@ -55,7 +55,7 @@ def raw(value: Any) -> Raw:
 
 
 def call(*ids: str) -> AssistantTurn:
-    return AssistantTurn(tuple([ToolCall(id, "look", "{}") for id in ids]), "tool_calls")
+    return AssistantTurn(tuple([ToolCall(call_id, "look", "{}") for call_id in ids]), "tool_calls")
 
 
 # ---- Anthropic ----------------------------------------------------------------------------------------------------------
@@ -137,7 +137,8 @@ def test_a_signature_that_stood_on_the_message_is_the_first_call_s() -> None:
         "role": "assistant",
         "extra_content": {"google": {"thought": True, "thought_signature": "c2ln"}},
         "tool_calls": [
-            {"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}} for id in ("1", "2")
+            {"id": call_id, "type": "function", "function": {"name": "look", "arguments": "{}"}}
+            for call_id in ("1", "2")
         ],
     }
     turn = AssistantTurn(call("1", "2").parts, "tool_calls", Native(CHAT, raw(message)))

@@ -379,7 +379,14 @@ def histories(draw: st.DrawFn) -> list[Turn]:
             ids = [one.id for one in turn.calls] + draw(st.lists(IDS, max_size=1))
             ids = draw(st.permutations(ids))[: draw(st.integers(0, len(ids)))]
             turns.append(
-                ToolTurn(tuple([ToolResult(id, draw(TEXTS), draw(st.booleans()), tuple(draw(ATTACHED))) for id in ids]))
+                ToolTurn(
+                    tuple(
+                        [
+                            ToolResult(call_id, draw(TEXTS), draw(st.booleans()), tuple(draw(ATTACHED)))
+                            for call_id in ids
+                        ]
+                    )
+                )
             )
     return turns[: draw(st.integers(0, len(turns)))]
 

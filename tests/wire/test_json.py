@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ronda.wire.json import encode, encode_message, in_pieces
+from ronda.wire.codec.json import encode, encode_message, in_pieces
 
 TEXTS = st.text(max_size=40)
 MESSAGES = st.recursive(

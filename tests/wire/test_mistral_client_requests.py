@@ -64,7 +64,7 @@ def messages(*turns: Turn, model: str = MODEL) -> Any:
 
 
 def test_a_foreign_conversation_in_mistrals_words() -> None:
-    id = nine("call_1|fc_2")
+    conversation_id = nine("call_1|fc_2")
 
     assert written(
         SystemTurn("Be brief.", "developer"), UserTurn((Text("Sky?"),), "ann"), ASKED, FOUND, user("So?")
@@ -77,10 +77,14 @@ def test_a_foreign_conversation_in_mistrals_words() -> None:
                 "role": "assistant",
                 "content": "Let me look.",
                 "tool_calls": [
-                    {"id": id, "type": "function", "function": {"name": "look", "arguments": '{"at":"sky"}'}}
+                    {
+                        "id": conversation_id,
+                        "type": "function",
+                        "function": {"name": "look", "arguments": '{"at":"sky"}'},
+                    }
                 ],
             },
-            {"role": "tool", "tool_call_id": id, "name": "look", "content": "blue"},
+            {"role": "tool", "tool_call_id": conversation_id, "name": "look", "content": "blue"},
             {"role": "user", "content": "So?"},
         ],
     }
@@ -92,7 +96,7 @@ def test_ids_fit_agree_and_are_distinct(ids: list[str]) -> None:
 
     assert found == wire_ids(ids)
     assert len(set(found)) == len(ids)
-    assert all(re.fullmatch("[A-Za-z0-9]{9}", id) for id in found)
+    assert all(re.fullmatch("[A-Za-z0-9]{9}", call_id) for call_id in found)
     assert nine("D681PevKs") == "D681PevKs"
 
 
@@ -334,7 +338,7 @@ def histories(draw: st.DrawFn) -> list[Turn]:
         if type(turn) is AssistantTurn and turn.calls:
             ids = [one.id for one in turn.calls] + draw(st.lists(IDS, max_size=1))
             ids = draw(st.permutations(ids))[: draw(st.integers(0, len(ids)))]
-            results = [ToolResult(id, draw(TEXTS), draw(st.booleans()), tuple(draw(ATTACHED))) for id in ids]
+            results = [ToolResult(call_id, draw(TEXTS), draw(st.booleans()), tuple(draw(ATTACHED))) for call_id in ids]
             turns.append(ToolTurn(tuple(results)))
     return turns[: draw(st.integers(0, len(turns)))]
 

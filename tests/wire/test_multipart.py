@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ronda.errors import BadRequest
-from ronda.wire.multipart import FormReader, PartBegan, PartData, PartEnded, boundary_of
+from ronda.wire.codec.multipart import FormReader, PartBegan, PartData, PartEnded, boundary_of
 
 FORM = (
     b"a preamble\r\n--xyz\r\n"

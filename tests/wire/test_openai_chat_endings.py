@@ -9,8 +9,8 @@ from tests.wire.chat_answers import COUNTED, DONE, END, HI, call, chunk, frame, 
 from ronda.core.events import ModelFinished, TextDelta
 from ronda.core.parts import NO_USAGE, AssistantTurn, Text, ToolCall, Usage
 from ronda.errors import UpstreamBroken, UpstreamError
-from ronda.wire.errors import error_of
 from ronda.wire.openai_chat.client_answer import Reader, read_plain
+from ronda.wire.upstream.errors import error_of
 
 # ---- how it ended --------------------------------------------------------------------------------------------------
 

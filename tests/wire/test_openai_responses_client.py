@@ -15,11 +15,11 @@ from ronda.core.events import CallDelta, LogprobsDelta, ModelFinished, Preview, 
 from ronda.core.parts import NULL, AssistantTurn, Native, Reasoning, Stop, Text, ToolCall, ToolResult, ToolTurn, Usage
 from ronda.core.plan import ToolSpec
 from ronda.errors import UpstreamBroken, UpstreamError
-from ronda.wire.errors import error_of
 from ronda.wire.openai_chat.names import own_names
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.client_answer import read_plain
 from ronda.wire.openai_responses.client_stream import Reader
+from ronda.wire.upstream.errors import error_of
 
 
 def frame(event: Json) -> bytes:

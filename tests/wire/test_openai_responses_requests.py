@@ -356,8 +356,8 @@ def _turns() -> st.SearchStrategy[Turn]:
         st.builds(SystemTurn, words, st.sampled_from(["system", "developer"])),
         words.map(user),
         own,
-        st.builds(lambda id, text: AssistantTurn((Text(text), ToolCall(id, "a.b", "{}"))), call_ids, words),
-        st.builds(lambda id, text: ToolTurn((ToolResult(id, text),)), call_ids, words),
+        st.builds(lambda call_id, text: AssistantTurn((Text(text), ToolCall(call_id, "a.b", "{}"))), call_ids, words),
+        st.builds(lambda call_id, text: ToolTurn((ToolResult(call_id, text),)), call_ids, words),
     )
 
 

@@ -7,7 +7,7 @@ import time
 import msgspec
 import pytest
 
-from ronda.wire.errors import error_of
+from ronda.wire.upstream.errors import error_of
 
 NGINX = """<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>
 <hr><center>nginx/1.22.1</center>\r\n</body>\r\n</html>\r\n"""

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ronda.wire.partial_json import Json, PartialJson, Patch, Path, pointer
+from ronda.wire.codec.partial_json import Json, PartialJson, Patch, Path, pointer
 
 SPECIMEN = r"""
 {"path": "a\/b\\c.py", "text": "line\n\t\"q\" \u00e9\u6f22 \ud83d\ude00 é漢😀 \ud83d \ude00\ud83d",

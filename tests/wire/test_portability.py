@@ -27,8 +27,8 @@ from ronda.core.request import ModelRequest
 from ronda.core.run import rebuild
 from ronda.core.transcript import repair
 from ronda.providers import Where, open_provider
-from ronda.wire.json import in_pieces
-from ronda.wire.native import maker
+from ronda.wire.codec.json import in_pieces
+from ronda.wire.upstream.native import maker
 
 TOOLS = (ToolSpec("look"), ToolSpec("files.read", strict=True), ToolSpec("look_up"), ToolSpec("read_file"))
 Strict = Callable[[bytes], list[str]]
@@ -114,8 +114,8 @@ def journal_of(turns: list[tuple[AssistantTurn, list[ToolResult]]]) -> list[Even
     """What a run writes that hears these turns and gets these results."""
     tools = tuple([ToolSpec(name) for name in sorted({call.name for turn, _ in turns for call in turn.calls})])
     events: list[Event] = [RunStarted("run_1", Plan("m", tools, tool_calls="all"), (user("Go."),))]
-    for round, (turn, results) in enumerate(turns):
-        events += [ModelStarted(round), ModelFinished(turn)]
+    for round_index, (turn, results) in enumerate(turns):
+        events += [ModelStarted(round_index), ModelFinished(turn)]
         events += [ToolStarted(call.id) for call in turn.calls]
         events += [ToolFinished(result) for result in results]
     return events

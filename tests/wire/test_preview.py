@@ -16,8 +16,8 @@ from ronda import tool
 from ronda.core.parts import ToolCall
 from ronda.core.plan import ToolSpec
 from ronda.errors import BadConfig
-from ronda.wire.partial_json import Patch
-from ronda.wire.preview import CallPreview, Previews, write_patches
+from ronda.wire.codec.partial_json import Patch
+from ronda.wire.shared.preview import CallPreview, Previews, write_patches
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 
 from ronda.core.parts import AssistantTurn, Text, ToolCall, ToolResult, ToolTurn, Turn, user
 from ronda.core.transcript import NO_RESULT, repair
-from ronda.wire.projection import Change, repairs
+from ronda.wire.upstream.projection import Change, repairs
 
 
 def asks(*ids: str) -> AssistantTurn:
-    return AssistantTurn(tuple([ToolCall(id, "look", "{}") for id in ids]), "tool_calls")
+    return AssistantTurn(tuple([ToolCall(call_id, "look", "{}") for call_id in ids]), "tool_calls")
 
 
 def results(*ids: str) -> ToolTurn:
-    return ToolTurn(tuple([ToolResult(id, f"of {id}") for id in ids]))
+    return ToolTurn(tuple([ToolResult(call_id, f"of {call_id}") for call_id in ids]))
 
 
 def kinds(turns: list[Turn]) -> list[tuple[str, int | None, int]]:

@@ -27,10 +27,10 @@ from ronda.core.events import (
 from ronda.core.parts import AssistantTurn, Native, Reasoning, Refusal, Text, ToolCall, Usage
 from ronda.core.plan import Options, Plan
 from ronda.core.run import Run
-from ronda.wire.failures import BROKE_DOWN
 from ronda.wire.openai_responses.encrypted_content import Room, SealedTurn, Sealer
 from ronda.wire.openai_responses.resource import StoredOptions
 from ronda.wire.openai_responses.server_answer import ResponseAnswer
+from ronda.wire.shared.failures import BROKE_DOWN
 
 # ---- single things -------------------------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ def test_calls_that_grow_side_by_side_are_two_items() -> None:
     plan = Plan("test", tools=(ASK,), stream=True)
     turn = AssistantTurn((ToolCall("a", "ask", '{"q":1}'), ToolCall("b", "ask", '{"q":2}')), "tool_calls")
     grown = [(0, "a", '{"q"'), (1, "b", '{"q":'), (0, "a", ":1}"), (1, "b", "2}")]
-    batches = told_of(turn, *[CallDelta(at, id, "ask", piece) for at, id, piece in grown], plan=plan)
+    batches = told_of(turn, *[CallDelta(at, call_id, "ask", piece) for at, call_id, piece in grown], plan=plan)
     deltas = [
         json.loads(frame.split(b"data: ")[1]) for frame in frames(streamed(batches)) if b"arguments.delta" in frame
     ]

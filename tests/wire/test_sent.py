@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ronda.wire.projection import Projection
-from ronda.wire.sent import blocks_of, write_sent
+from ronda.wire.upstream.projection import Projection
+from ronda.wire.upstream.sent import blocks_of, write_sent
 
 
 def anthropic(**members: Any) -> Projection:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ronda.wire.sse import Frame, FrameTooLarge, SseReader, frame
+from ronda.wire.codec.sse import Frame, FrameTooLarge, SseReader, frame
 
 SPECIMEN = (
     "\ufeff: hello\n\n"
@@ -183,4 +183,4 @@ def test_a_name_or_id_that_would_break_the_stream_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="line end or NUL"):
         frame(b"{}", event=text)
     with pytest.raises(ValueError, match="line end or NUL"):
-        frame(b"{}", id=text)
+        frame(b"{}", event_id=text)

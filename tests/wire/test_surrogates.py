@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from ronda.core.events import Preview, TextDelta
 from ronda.wire.anthropic.client_stream import Reader as AnthropicReader
+from ronda.wire.codec.surrogates import SurrogateMender
 from ronda.wire.gemini.client_answer import Reader as GeminiReader
 from ronda.wire.mistral.client_answer import Reader as MistralReader
 from ronda.wire.openai_chat.client_answer import Reader as ChatReader
 from ronda.wire.openai_chat.client_answer import read_plain
 from ronda.wire.openai_responses.client_stream import Reader as ResponsesReader
-from ronda.wire.surrogates import SurrogateMender
 
 PIECES = ("Hi \ud83d", "\ude00 there")
 

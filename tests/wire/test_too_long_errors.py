@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from ronda.wire import errors
 from ronda.wire.gemini import errors as gemini
 from ronda.wire.openai_responses.failures import Failure, upstream_error
+from ronda.wire.upstream import errors
 
 SAID: dict[str, tuple[int, Any]] = {
     "openai": (400, {"message": "Input tokens exceed the configured limit.", "code": "context_length_exceeded"}),

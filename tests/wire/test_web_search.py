@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from ronda.errors import BadRequest
-from ronda.wire.web_search import (
+from ronda.wire.web.search import (
     Location,
     SearchOptions,
     begin_data,

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, assert_never
 
 from ronda.core.events import Event, LogprobsDelta, NativeDelta, ReasoningDelta, RefusalDelta, TextDelta, ToolProgressed
-from ronda.core.output import final_text
-from ronda.wire import updates
-from ronda.wire.showing import Showing
+from ronda.core.transcript import final_text
+from ronda.wire.shared import updates
+from ronda.wire.shared.showing import Showing
 
 if TYPE_CHECKING:
     from ronda.core.run import Run

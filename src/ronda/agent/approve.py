@@ -40,7 +40,7 @@ def waiting(run: Run) -> RunWaiting:
 
 
 def answer_to(question: Asked, decision: object) -> Answered:
-    """What somebody returned, as the answer to a question. Raises TypeError for what is none."""
+    """What an approver returned, as the answer to a question. Raises TypeError for what is none."""
     match decision:
         case Answered(id=question.id):
             return decision
@@ -81,8 +81,8 @@ class Approver:
     def _stop_asking(self) -> None:
         """About what is decided: because the answer was remembered, or the time is up."""
         is_open = {question.id for question in self._run.questions}
-        for id in [id for id in self._asking if id not in is_open]:
-            self._asking.pop(id).cancel()
+        for question_id in [question_id for question_id in self._asking if question_id not in is_open]:
+            self._asking.pop(question_id).cancel()
 
     async def drive(self, driving: Callable[..., Awaitable[None]]) -> None:
         """Drive the run for as long as its questions are answered."""

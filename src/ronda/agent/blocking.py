@@ -1,4 +1,4 @@
-"""The two colours of a door, each written once: coroutines → values for those who do not await, and the other way round."""
+"""The two colours of a door, each written once: coroutines → values for code that does not await, and the other way round."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def blocking(door: Callable[P, Coroutine[Any, Any, T]], name: str) -> Callable[P, T]:
-    """A door for those who await → the same for those who do not: its arguments, its words, under another name."""
+    """A door for code that awaits → the same for code that does not: its arguments, its words, under another name."""
 
     @functools.wraps(door)
     def wait(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -25,7 +25,7 @@ def blocking(door: Callable[P, Coroutine[Any, Any, T]], name: str) -> Callable[P
 
 
 def awaitable(door: Callable[P, T], name: str) -> Callable[P, Coroutine[Any, Any, T]]:
-    """A door that waits for nothing → the same for those who await all doors."""
+    """A door that waits for nothing → the same for code that awaits all doors."""
 
     @functools.wraps(door)
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -133,11 +133,11 @@ class CassetteWriter:
         except OSError as error:
             raise BadCassette(f"cannot write the cassette {os.fspath(path)!r}: {error.strerror}") from error
 
-    def request(self, round: int, attempt: int, turns: tuple[Turn, ...], choice: ToolChoice) -> None:
+    def request(self, round_index: int, attempt: int, turns: tuple[Turn, ...], choice: ToolChoice) -> None:
         before = self._turns
         same = next((at for at, turn in enumerate(turns) if at >= len(before) or turn != before[at]), len(turns))
         self._turns = turns
-        self._put(Request(round, attempt, same, turns[same:], choice))
+        self._put(Request(round_index, attempt, same, turns[same:], choice))
 
     def show(self, previews: Sequence[Preview]) -> None:
         self._put(ShownPreviews(tuple(previews)))
@@ -147,7 +147,7 @@ class CassetteWriter:
 
     def record_facts(self, facts: Iterable[Event]) -> None:
         for fact in facts:
-            self._put(RecordedEvents(fact))  # type: ignore[arg-type]  # whoever tells of facts has left previews out
+            self._put(RecordedEvents(fact))  # type: ignore[arg-type]  # the teller of facts has left previews out
 
     def close(self) -> None:
         self._file.close()

@@ -1,18 +1,18 @@
 """A tool that is an agent → a run of its own, within what the run that started it has left.
 
-    single      one model call; a tool call in its answer is an error, since nobody runs it
+    single      one model call; a tool call in its answer is an error, since it is not run
     agentic     the whole loop
 
 A child is a run with `parent = (run, n)`, in the parent's journal and session. It gets no more rounds, tool calls, tokens and
 time than its parent has left, and children that run side by side share that; what it used counts as the parent's. It is
-driven in the task of the tool call, so whoever cancels the parent cancels it. What people say to the parent it never hears;
+driven in the task of the tool call, so cancelling the parent cancels it. What people say to the parent it never hears;
 who approves the parent's calls approves its calls, too.
 
-Whoever follows the parent reads there what the child writes, as progress of the call, and finds its id, under which it is a run
+A follower of the parent reads there what the child writes, as progress of the call, and finds its id, under which it is a run
 like any other; its first event has its share of the limits. An answer too long to be read by the parent's model is kept as a file
 of the session, where there is a store for files.
 
-Its id follows from the call. So whoever goes on with a parent finds the child where it was left, and goes on with that, or has
+Its id follows from the call. So a resumed parent finds the child where it was left, and resumes that, or has
 its result. A child that waits for people ends its tool call for now: the parent asks what the child asks, waits with it, and
 makes the call again when there is an answer.
 """
@@ -86,9 +86,9 @@ async def start_child(
         family = parent.family = Family()
     if family.depth + 1 >= MAX_DEPTH:
         raise BadConfig(f"agents may start each other {MAX_DEPTH} deep at the most")
-    id = child_id(context.run, context.round, context.call_id)
+    child = child_id(context.run, context.round, context.call_id)
     share = _share(parent.run, family, context.call_id)
-    begun = await _find_begun(parent, context.call_id, id)
+    begun = await _find_begun(parent, context.call_id, child)
     if begun is None and (share.tokens == 0 or share.tool_calls == 0):
         what = "tokens" if share.tokens == 0 else "tool calls"
         return ToolOutput(f"Error: not started: the run has no {what} left for another agent", failed=True)
@@ -96,9 +96,9 @@ async def start_child(
     family.tool_calls += share.tool_calls or 0
     try:
         version = agent.version if isinstance(agent, VersionedAgent) else 0
-        link = Link(id, context.call_id, version, tuple(sorted(parent.run.marks)))
+        link = Link(child, context.call_id, version, tuple(sorted(parent.run.marks)))
         output = await _run(parent, family, share, agent, inputs, mode, link, begun, context)
-        return await as_file(output, parent, context, id)
+        return await as_file(output, parent, context, child)
     finally:
         # Given back: what the child did use comes to the parent with the result of the call.
         family.tokens -= share.tokens or 0
@@ -126,17 +126,17 @@ class EarlierChild(Struct, frozen=True):
     events: list[Event]
 
 
-async def _find_begun(parent: LiveRun, call: str, id: str) -> EarlierChild | None:
+async def _find_begun(parent: LiveRun, call: str, child: str) -> EarlierChild | None:
     journal = parent.journal
     if journal is None or not (parent.goes_on or parent.run.answers_for(call)):
         return None
-    events = await journal.resume(id)
+    events = await journal.resume(child)
     if not events:
         return None
     run = rebuild(events)
     if run.ended is None:
         facts = [*recovery_facts(run), *_answers_as_facts(run, parent.run.answers_for(call)), *expiry_facts(run)]
-        journal.append(id, facts)
+        journal.append(child, facts)
         events += facts
     return EarlierChild(run, events)
 
@@ -233,7 +233,7 @@ async def _start(
 
 
 def _show(context: ToolContext, batch: Sequence[Event]) -> None:
-    """What a child writes, to those who follow its parent."""
+    """What a child writes, to the followers of its parent."""
     if text := "".join([event.text for event in batch if type(event) is TextDelta]):
         context.progress(text)
 

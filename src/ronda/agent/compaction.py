@@ -14,7 +14,7 @@ AnyCompaction: TypeAlias = "Summarize | AnyAgent"
 
 
 def read_summarizer(compaction: AnyCompaction | None) -> Summarize | None:
-    """Whoever sums up: a function of the turns that go, or an agent that is given them as text."""
+    """What sums up: a function of the turns that go, or an agent that is given them as text."""
     if compaction is None or (callable(compaction) and not isinstance(compaction, Agent)):
         return compaction
     agent = compaction

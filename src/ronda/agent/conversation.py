@@ -20,7 +20,7 @@ from ronda.agent.start import RunOptions
 from ronda.agent.value import Agent, Inputs
 from ronda.core.parts import NO_USAGE, Turn, Usage
 from ronda.errors import BadRequest
-from ronda.wire.conversation import read_turns
+from ronda.wire.shared.conversation import read_turns
 
 if TYPE_CHECKING:
     from typing import Self

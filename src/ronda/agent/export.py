@@ -81,7 +81,7 @@ def _exchanges(events: Sequence[Event], previews: Mapping[int, Sequence[Preview]
 def _outcome(event: _Outcome, following: Iterable[Event]) -> ModelFinished | Failed | None:
     match event:
         case ModelFinished():
-            return replace(event, warnings=_warnings(following), at=0.0)
+            return replace(event, warnings=_warnings(following), at=0.0, first_at=0.0)
         case ModelRetried(reason=reason, wait=wait):
             return Failed(reason, retryable=True, retry_after=wait)
         case ModelFailed(reason=reason):

@@ -5,7 +5,7 @@
     stream_agent(agent, "…")         the events, as they happen
 
 One implementation: they start a run the same way and differ in who reads its events; the synchronous ones are thin doors in
-front of their async twins. A plain caller gets a plain model call; whoever watches gets deltas.
+front of their async twins. A plain caller gets a plain model call; a caller that watches gets deltas.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ async def run_agent_async(
 
 def _call(agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, options: RunOptions) -> Call:
     from ronda.agent.pipeline import Call
-    from ronda.agent.prompty_run import Source  # those who make their agents in code need none of it
+    from ronda.agent.prompty_run import Source  # agents made in code need none of it
 
     return Call(Source(agent), inputs, tools, options)
 
@@ -199,4 +199,4 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
             task.cancel()
             await asyncio.wait([task])
         if not task.cancelled() and error is None:
-            task.exception()  # seen by whoever read the events; nothing more to say of it here
+            task.exception()  # seen by the reader of the events; nothing more to say of it here

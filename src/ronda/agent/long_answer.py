@@ -22,24 +22,26 @@ SHOWN_CHARS: Final = 16_000
 
 
 async def as_file(output: ToolOutput, parent: LiveRun, context: ToolContext, child: str) -> ToolOutput:
-    """`child` is the run whose answer it is: whoever asks it again finds the same file."""
+    """`child` is the run whose answer it is: asking it again finds the same file."""
     store: FileStore | None = parent.files
     if len(output.content) <= MAX_ANSWER or store is None or parent.run.plan.limits.result_chars is None:
         return output
     call = next(call for call in parent.run.open_calls if call.id == context.call_id)
     data = output.content.encode()
     name = f"{call.name}.txt"
-    id = f"file_{child.removeprefix('run_')[:12]}_r{context.round}_0"
-    facts = FileFacts(name, "agent_output", source=FileSource(call.name, context.round), session=context.session, id=id)
+    file_id = f"file_{child.removeprefix('run_')[:12]}_r{context.round}_0"
+    facts = FileFacts(
+        name, "agent_output", source=FileSource(call.name, context.round), session=context.session, id=file_id
+    )
     try:
         await store.add(context.owner, data, facts)
     except WriteConflict:  # kept before the process ended that asked first
         pass
     except QuotaExceeded:  # then the model has to read it
         return output
-    file = File(None, name, id, len(data), "txt", preview(data, PREVIEW_BYTES))
+    file = File(None, name, file_id, len(data), "txt", preview(data, PREVIEW_BYTES))
     text = (
         f"{output.content[:SHOWN_CHARS]}\n… (the first {SHOWN_CHARS} of {len(output.content)} characters; "
-        f"all of it is the file {name}, id {id}, which {READ} reads)"
+        f"all of it is the file {name}, id {file_id}, which {READ} reads)"
     )
-    return replace(output, content=text, files=(*output.files, file), whole=id)
+    return replace(output, content=text, files=(*output.files, file), whole=file_id)

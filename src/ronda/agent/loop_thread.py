@@ -21,7 +21,7 @@ class LoopThread:
         self._end = weakref.finalize(self, _stop, self._loop)
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
-        """Waits for it; whoever is interrupted while it waits ends it."""
+        """Waits for it; a caller that is interrupted while it waits ends it."""
         if not self._thread.is_alive():
             call.close()
             raise RuntimeError("this was closed, or made before this process was forked; make one in the child")

@@ -24,18 +24,18 @@ from ronda.agent.blocking import awaitable, blocking
 from ronda.agent.prompty_run import Conversation, FileJob, Source, check_inputs, read_conversation, start_job
 from ronda.agent.result import Result, outcome
 from ronda.agent.start import RunOptions, Start, checked_options
-from ronda.agent.streams import PromptyStream, signature_of
+from ronda.agent.streams import PromptyStream
 from ronda.agent.toolsets import Tools, has_toolsets, open_agent, open_overlay
 from ronda.agent.value import Agent, AnyAgent, routes_of, where_is
 from ronda.core.events import Event, ModelFinished
 from ronda.errors import BadRequest, RondaError
 from ronda.prompty import results
 from ronda.prompty.discovery import ModelInfo, map_models
-from ronda.prompty.inputs import validate_inputs as validated
 from ronda.prompty.message_parts import Message
 from ronda.prompty.model import Connection, Model, Prompty
 from ronda.prompty.preparation import parse_messages, render_prompt
 from ronda.prompty.preparation import prepare as prepared
+from ronda.prompty.preparation import validate_inputs as validated
 from ronda.prompty.processing import UNEXPECTED, BadResponse
 from ronda.prompty.processing import process as result_of
 from ronda.prompty.requests import write_embedding, write_image
@@ -68,7 +68,7 @@ def render(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> str:
 
 
 def parse(agent: AnyAgent, rendered: str, inputs: Mapping[str, Any] | None = None) -> list[Message]:
-    """Rendered text → messages. `inputs` hold the threads and media of a text that somebody else rendered."""
+    """Rendered text → messages. `inputs` hold the threads and media of a text that was rendered elsewhere."""
     prompty = Source(agent).file()
     with span("parse", signature="ronda.parse", inputs={"rendered": str(rendered)}) as emit:
         messages = parse_messages(prompty, rendered, inputs or {})
@@ -165,7 +165,7 @@ class Call(Struct, frozen=True):
         async def begin() -> Start:
             return start or await self.start(stream=True)
 
-        return PromptyStream(begin, hold=hold, name=self.name, inputs=self._told_inputs())
+        return PromptyStream(begin, self._span, hold=hold)
 
     async def start(self, *, stream: bool) -> Start:
         return await self._start(self._found(), stream)
@@ -183,10 +183,10 @@ class Call(Struct, frozen=True):
         return FileJob(prompty, self.inputs, self.options.get("history"))
 
     def _span(self) -> AbstractContextManager[Emit]:
-        return span(self.name, signature=signature_of(self.name), inputs=self._told_inputs())
-
-    def _told_inputs(self) -> Any:
-        return {"messages": self.inputs} if self.name == "run" else self.inputs
+        """Of the door. The signature of a turn is the specification's."""
+        signature = "prompty.turn" if self.name.split()[0] == "turn" else f"ronda.{self.name}"
+        inputs = {"messages": self.inputs} if self.name == "run" else self.inputs
+        return span(self.name, signature=signature, inputs=inputs)
 
 
 def _last_answer(events: Sequence[Event]) -> ModelFinished | None:

@@ -23,27 +23,25 @@ from ronda.agent.start import Link, RunOptions, Start
 from ronda.agent.toolsets import OpenTools, Tools
 from ronda.agent.value import Agent, AnyAgent, Inputs, routes_of
 from ronda.core.events import AgentFile, Event, ModelFinished
-from ronda.core.output import final_text
 from ronda.core.parts import Turn, user
 from ronda.core.run import Run
+from ronda.core.transcript import final_text
 from ronda.drive import Provider
 from ronda.errors import BadConfig, BadRequest, RondaError, quote_names
 from ronda.prompty.handlers import CallerTool
 from ronda.prompty.history import PLACE_OF_THREAD, thread_of, with_history
-from ronda.prompty.inputs import kept_inputs, validate_inputs
 from ronda.prompty.load import load, read_file, tell_load
 from ronda.prompty.message_parts import Message, read_message
 from ronda.prompty.model import Prompty, for_one_run
-from ronda.prompty.options import options_of, wants_stream
-from ronda.prompty.preparation import prepare
+from ronda.prompty.preparation import kept_inputs, prepare, validate_inputs
 from ronda.prompty.results import read_structured
 from ronda.prompty.tool_kinds import tools_of
 from ronda.prompty.turns import turns_of
-from ronda.prompty.upstream import Upstream, upstream_of
+from ronda.prompty.upstream import Upstream, options_of, upstream_of, wants_stream
 from ronda.providers import Where, open_provider
 from ronda.providers.grants import Grant
 from ronda.trace.spans import Tracer, span
-from ronda.wire.conversation import TURNS, Messages, read_turns
+from ronda.wire.shared.conversation import TURNS, Messages, read_turns
 
 if TYPE_CHECKING:
     from ronda.providers.http.transport import Transport

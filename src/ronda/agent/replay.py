@@ -13,7 +13,7 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, assert_never
 
 import msgspec
@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from ronda.agent.cassette import Cassette, Exchange, Failed
 from ronda.agent.recording import Recorder
-from ronda.agent.result_files import ResultFiles
+from ronda.agent.start import open_long_results
 from ronda.core.events import (
     Answered,
     Asked,
@@ -165,6 +165,8 @@ class _Tape:
         where = f"event {self.at + 1}"  # the start is event 0
         if recorded is None:
             raise Difference(where, "$", None, fact)
+        if type(fact) is ModelFinished and type(recorded) is ModelFinished:
+            fact = replace(fact, first_at=recorded.first_at)  # which depends on who watched
         compare(where, recorded, fact)
         self.at += 1
         if type(fact) is Steered and self._told is not None and not self._told.done():
@@ -395,7 +397,8 @@ async def _play(
         taps.append(recorder.take)
     played = {spec.name: _PlayedTool(spec, tape, tools.get(spec.name)) for spec in start.plan.tools}
     driver = _PlayingDriver(run, model, played, partial(_tell, taps), None)
-    driver.long_results = partial(_PlayedResults, tape, ResultFiles(None, None, start.plan.limits.result_chars))
+    most = start.plan.limits.result_chars
+    driver.long_results = partial(_PlayedResults, tape, cache(partial(open_long_results, None, None, most)))
     driver.tape = tape
     driver.now = tape.now
     driver.sleep = tape.sleep

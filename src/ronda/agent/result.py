@@ -105,16 +105,16 @@ class Result(Generic[T]):
         results = {result.call_id: result for turn in turns if type(turn) is ToolTurn for result in turn.results}
         asked = [turn for turn in turns if type(turn) is AssistantTurn]
         return [
-            _called_tool(round, call.id, call.name, call.arguments, results.get(call.id))
-            for round, turn in enumerate(asked)
+            _called_tool(round_index, call.id, call.name, call.arguments, results.get(call.id))
+            for round_index, turn in enumerate(asked)
             for call in turn.calls
         ]
 
 
-def _called_tool(round: int, id: str, name: str, arguments: str, result: ToolResult | None) -> CalledTool:
+def _called_tool(round_index: int, call_id: str, name: str, arguments: str, result: ToolResult | None) -> CalledTool:
     try:
         read = msgspec.json.decode(arguments, type=dict[str, Any])
     except (msgspec.DecodeError, ValueError):
         read = {}
     content, failed = (None, False) if result is None else (result.content, result.failed)
-    return CalledTool(round, id, name, read, content, failed)
+    return CalledTool(round_index, call_id, name, read, content, failed)

@@ -93,8 +93,8 @@ async def resume_agent_async(
             if closed := [*recovery_facts(run, previews_of_round(events, previews)), *expiry_facts(run)]:
                 journal.append(run.id, closed)
             start.live.replay([*events, *closed])
-            for id, decision in (answers or {}).items():
-                inbox.send(_answer(run, id, decision))
+            for question_id, decision in (answers or {}).items():
+                inbox.send(_answer(run, question_id, decision))
         except BaseException:
             await _let_go(run.id, journal)
             raise
@@ -125,10 +125,10 @@ async def _let_go(run_id: str, journal: Journal) -> None:
     await journal.barrier(run_id)
 
 
-def _answer(run: Run, id: str, decision: Any) -> Answered:
-    question = next((one for one in run.questions if one.id == id), None)
+def _answer(run: Run, question_id: str, decision: Any) -> Answered:
+    question = next((one for one in run.questions if one.id == question_id), None)
     if question is None:  # the inbox says what is wrong with it
-        return Answered(id, "deny")
+        return Answered(question_id, "deny")
     try:
         return answer_to(question, decision)
     except TypeError as error:

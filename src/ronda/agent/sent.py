@@ -17,8 +17,8 @@ from ronda.drive import Provider, capabilities_of
 from ronda.errors import NotFound
 from ronda.wire.openai_chat import API as CHAT
 from ronda.wire.openai_chat.client_request import Body
-from ronda.wire.projection import Projection
-from ronda.wire.sent import write_sent
+from ronda.wire.upstream.projection import Projection
+from ronda.wire.upstream.sent import write_sent
 
 _NOTHING: Final = b"null"  # of a provider that writes no JSON for anybody
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
 from msgspec import Raw, Struct
@@ -14,21 +14,18 @@ from msgspec.structs import replace
 
 from ronda.agent.cancel import Cancel, Stop
 from ronda.agent.checks import RUN_OPTIONS, misfit, unknown_name
-from ronda.agent.options import AnyOptions, ModelOptions, read_options
-from ronda.agent.result_files import ResultFiles
 from ronda.agent.toolsets import Tools, split_tools
-from ronda.agent.value import Agent, Inputs
+from ronda.agent.value import Agent, AnyOptions, Inputs, ModelOptions, read_options
 from ronda.core.events import AgentFile, Event, RunStarted
 from ronda.core.guardrails import AnyGuardrails, Guardrails, guarded_stages, read_guardrails
 from ronda.core.limits import LEAST_RESULT_CHARS, MAX_ITERATIONS, RESULT_CHARS, RETRY, Limits, Retry
-from ronda.core.output import final_text
 from ronda.core.parts import SystemTurn, Turn, user
 from ronda.core.permissions import check_rules
 from ronda.core.plan import PermissionRule, Plan, ToolSpec
 from ronda.core.run import Run
 from ronda.core.steering import Steering
-from ronda.core.transcript import whole_results
-from ronda.drive import Inbox, Tool, ToolContext, ToolOutput, capabilities_of
+from ronda.core.transcript import final_text, whole_results
+from ronda.drive import Inbox, LongResults, OpenLongResults, Tool, ToolContext, ToolOutput, capabilities_of
 from ronda.drive.contracts import NO_DEPS
 from ronda.drive.offload import load
 from ronda.errors import (
@@ -45,7 +42,7 @@ from ronda.host.extension import Extension
 from ronda.host.run import LiveRun
 from ronda.tools.deps import give_deps
 from ronda.tools.function import BoundTool, FunctionTool, as_tool
-from ronda.wire.conversation import Messages, read_turns, without_instructions
+from ronda.wire.shared.conversation import Messages, read_turns, without_instructions
 
 if TYPE_CHECKING:
     from ronda.agent.approve import Approve
@@ -161,7 +158,7 @@ class Start:
         deps = options.get("deps", NO_DEPS)
         table = give_deps(_bind_tools(_laid_over(agent._tools, tools), inputs), deps)
         most = options.get("max_result_chars", RESULT_CHARS) if run is None else run.plan.limits.result_chars
-        long_results = ResultFiles(options.get("result_files"), journal, most)
+        long_results = cache(partial(open_long_results, options.get("result_files"), journal, most))
         # One that was started before goes on as it was planned then.
         self.run = self._new(inputs, table, stream, guardrails, options, link, long_results) if run is None else run
         provider, recorder = agent._provider, None
@@ -204,7 +201,7 @@ class Start:
         guardrails: Guardrails | None,
         options: RunOptions,
         link: Link | None,
-        long_results: ResultFiles,
+        long_results: OpenLongResults,
     ) -> Run:
         agent, file = self.agent, self.file
         turns = tuple(file.turns) if file is not None else _turns(agent, inputs, options.get("history"))
@@ -312,6 +309,14 @@ def _tell(on_event: OnEvent, batch: Sequence[Event]) -> None:
         on_event(event)
 
 
+def open_long_results(
+    place: str | os.PathLike[str] | FileStore | None, journal: Journal | None, most: int | None
+) -> LongResults:
+    from ronda.tools.files.long_result import open_long_results  # most runs have no such result
+
+    return open_long_results(place, journal, most)
+
+
 async def start_child_of(
     live: LiveRun, context: ToolContext, agent: Any, inputs: dict[str, Any], mode: str
 ) -> ToolOutput:
@@ -364,7 +369,7 @@ def _limits(options: RunOptions) -> Limits:
     )
 
 
-def _with_reader(specs: list[ToolSpec], long_results: ResultFiles) -> list[ToolSpec]:
+def _with_reader(specs: list[ToolSpec], long_results: OpenLongResults) -> list[ToolSpec]:
     """A conversation in which a result was too long is gone on with: the model may still want to read the rest."""
     reader = long_results().reader.spec
     return specs if any(spec.name == reader.name for spec in specs) else [*specs, reader]
@@ -403,7 +408,7 @@ def _turns(agent: Agent, inputs: Inputs | None, history: Messages | None) -> tup
     turns = _input_turns(() if inputs is None else inputs, history is not None)
     if history is not None:
         before: Sequence[Turn] = read_turns(history, "history")
-        if instructions:  # the agent that is asked now answers, whoever answered before
+        if instructions:  # the agent that is asked now answers, whichever answered before
             before = without_instructions(before)
         return (*instructions, *before, *turns)
     # A conversation that was saved brings its own instructions.

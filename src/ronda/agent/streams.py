@@ -22,20 +22,17 @@ from ronda.agent.thread_reader import ThreadReader
 from ronda.core.parts import AssistantTurn
 from ronda.host.run import look_at
 from ronda.prompty.results import ModelRefused
-from ronda.trace.spans import span
+from ronda.trace.spans import Emit, span
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from typing import Self
 
     from ronda.agent.start import Start
     from ronda.host.channel import ChannelReader
 
 Begin = Callable[[], "Awaitable[Start]"]
-
-
-def signature_of(span: str) -> str:
-    """Of the door that a span is about. That of a turn is the specification's."""
-    return "prompty.turn" if span.split()[0] == "turn" else f"ronda.{span}"
+OpenSpan = Callable[[], "AbstractContextManager[Emit]"]
 
 
 class PromptyStream:
@@ -45,9 +42,9 @@ class PromptyStream:
     forgetting the stream.
     """
 
-    def __init__(self, begin: Begin, *, hold: bool = False, name: str = "invoke_agent", inputs: Any = None) -> None:
+    def __init__(self, begin: Begin, open_span: OpenSpan, *, hold: bool = False) -> None:
         self._answer = AnswerText(hold)
-        self._read = partial(_Reading, begin, self._answer, name, inputs)
+        self._read = partial(_Reading, begin, self._answer, open_span)
         self._reading: _Reading | None = None  # by `async for`
         self._thread: ThreadReader[list[Piece]] | None = None  # by `for`
         self._driving: list[asyncio.Task[Any]] = []  # by `for`: the task that drives the run, once there is one
@@ -57,7 +54,7 @@ class PromptyStream:
         self._over = False
 
     def __del__(self) -> None:
-        """Nobody can read on: the run must not wait for it."""
+        """No reader is left: the run must not wait for one."""
         if (run := self._reading or self._thread) is not None:
             run.let_go()
 
@@ -158,7 +155,7 @@ class PromptyStream:
 class _Reading:
     """A run that is driven in a task of its own, and its one reader. It does not know the stream, which may be forgotten."""
 
-    def __init__(self, begin: Begin, answer: AnswerText, name: str, inputs: Any) -> None:
+    def __init__(self, begin: Begin, answer: AnswerText, open_span: OpenSpan) -> None:
         self._begin = begin
         self._answer = answer
         self._start: Start | None = None
@@ -166,11 +163,11 @@ class _Reading:
         self._has_begun = asyncio.Event()
         self._was_read = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self.task = self._loop.create_task(self._drive(name, inputs))
+        self.task = self._loop.create_task(self._drive(open_span))
         self.task.add_done_callback(look_at)
 
-    async def _drive(self, name: str, inputs: Any) -> Any:
-        with span(name, signature=signature_of(name), inputs=inputs) as emit:
+    async def _drive(self, open_span: OpenSpan) -> Any:
+        with open_span() as emit:
             try:
                 start = self._start = await self._begin()
                 self._reader = start.live.read()

@@ -1,4 +1,4 @@
-"""A coroutine that gives items as they come → a reader for those who do not await, in whichever thread.
+"""A coroutine that gives items as they come → a reader for code that does not await, in any thread.
 
 The coroutine runs on an event loop in a thread of its own. It waits while its reader is behind, so that a model whose reader
 stalls is held back.
@@ -44,7 +44,7 @@ class ThreadReader(Generic[T]):
         try:
             run(self._produce(produce))
         except asyncio.CancelledError:
-            pass  # whoever closed the reader knows
+            pass  # the code that closed the reader knows
         except BaseException as error:  # raised again in the thread that reads
             self._items.put(error)
         self._items.put(None)
@@ -104,5 +104,5 @@ class ThreadReader(Generic[T]):
             self._is_closed = True
             if self._task is not None:
                 loop, task, room = self._task
-                loop.call_soon_threadsafe(room.set)  # whatever it still puts, nobody reads
+                loop.call_soon_threadsafe(room.set)  # whatever it still puts is not read
                 loop.call_soon_threadsafe(task.cancel)

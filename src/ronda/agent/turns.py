@@ -18,7 +18,7 @@ from ronda.agent.start import RunOptions
 from ronda.agent.toolsets import Tools
 from ronda.agent.value import AnyAgent, Inputs
 from ronda.core.limits import MAX_ITERATIONS, Retry
-from ronda.core.output import final_text
+from ronda.core.transcript import final_text
 from ronda.errors import BadRequest
 from ronda.prompty.model import Prompty
 from ronda.prompty.turn_events import OnTurnEvent, TurnEvents

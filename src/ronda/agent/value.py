@@ -7,22 +7,21 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, Unpack
 
 import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
 from ronda.agent.checks import AGENT_FIELDS, misfit, unknown_name
-from ronda.agent.options import AnyOptions, AnyToolChoice, read_options, read_tool_choice
 from ronda.agent.result import Result, T
 from ronda.agent.toolsets import AnyTool, Toolset, split_tools
 from ronda.core.limits import Retry, Timeouts
 from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
 from ronda.core.taint import taint_labels
 from ronda.drive import Provider, Tool
-from ronda.errors import BadConfig
-from ronda.wire.conversation import Messages
+from ronda.errors import BadConfig, BadRequest
+from ronda.wire.shared.conversation import Messages
 
 if TYPE_CHECKING:
     from ronda.agent.invoke import stream_agent
@@ -31,6 +30,65 @@ if TYPE_CHECKING:
     from ronda.prompty.model import Prompty
     from ronda.providers import Where
     from ronda.providers.http.transport import Routes, Transport
+
+
+# How a model is to sample, and whether it calls tools: what people write → `Options` and `ToolChoice`, refused by name.
+
+
+class ModelOptions(TypedDict, total=False):
+    """How the model is to sample. Fields that only one provider knows go into `extra`."""
+
+    max_tokens: int | None
+    temperature: float | None
+    top_p: float | None
+    stop: str | Sequence[str]
+    seed: int | None
+    parallel_tool_calls: bool | None
+    reasoning_effort: str | None
+    extra: Mapping[str, Any]
+
+
+AnyOptions: TypeAlias = Options | ModelOptions
+AnyToolChoice: TypeAlias = ToolChoice | str | Mapping[str, Any]
+
+
+def read_options(options: AnyOptions, under: Options) -> Options:
+    """What is given, laid over what there was."""
+    if isinstance(options, Options):
+        return options
+    if not isinstance(options, Mapping):
+        raise BadConfig(f"options is {options!r:.200}; write options={{'temperature': 0}}")
+    known = ModelOptions.__annotations__
+    for name in options:
+        if name not in known:
+            from ronda._suggest import did_you_mean  # for mistakes only
+
+            hint = did_you_mean(str(name), known, f"there is {', '.join(known)}.")
+            raise BadConfig(f"options has {name!r}; {hint} What only one provider knows goes into 'extra'")
+    fields: dict[str, Any] = {**options}
+    if isinstance(fields.get("stop"), str):
+        fields["stop"] = [fields["stop"]]
+    extra = fields.pop("extra", {})
+    try:
+        checked = msgspec.convert(fields, Options)
+        more = {name: Raw(msgspec.json.encode(value)) for name, value in dict(extra).items()}
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        raise BadConfig(f"options do not fit: {error}") from error
+    changed = {name: getattr(checked, name) for name in fields}
+    return msgspec.structs.replace(under, **changed, extra={**under.extra, **more})
+
+
+def read_tool_choice(choice: AnyToolChoice) -> ToolChoice:
+    """A `ToolChoice`; or "auto", "none", "required"; or one of OpenAI's forms for a function by its name."""
+    if isinstance(choice, ToolChoice):
+        return choice
+    from ronda.wire.openai_chat.declarations import read_choice  # most agents leave the choice to the model
+
+    try:
+        return read_choice(Raw(msgspec.json.encode(choice)))
+    except (BadRequest, TypeError) as error:
+        raise BadConfig(str(error)) from error
+
 
 MAX_NAME = 64  # characters of a tool's name that every provider takes, and none but these:
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]+")

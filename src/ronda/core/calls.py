@@ -46,59 +46,63 @@ class OpenCalls(Struct, gc=False):
 
     # ---- what happened to a call -------------------------------------------------------------------------------------
 
-    def start(self, id: str, tools: Mapping[str, ToolSpec]) -> bool:
+    def start(self, call_id: str, tools: Mapping[str, ToolSpec]) -> bool:
         """False when it was started before: a repeatable one may be, and one whose run goes on."""
-        call = self.asked.get(id)
-        if call is None or id in self.results:
-            raise ProtocolError(f"no open call {id!r} to start")
-        if id in self.started:
+        call = self.asked.get(call_id)
+        if call is None or call_id in self.results:
+            raise ProtocolError(f"no open call {call_id!r} to start")
+        if call_id in self.started:
             spec = tools[call.name]
             if not spec.repeatable and not spec.is_agent:
-                raise ProtocolError(f"call {id!r} was started twice and is not repeatable")
+                raise ProtocolError(f"call {call_id!r} was started twice and is not repeatable")
             return False
-        self.started.add(id)
+        self.started.add(call_id)
         return True
 
     def answer(self, result: ToolResult) -> None:
-        id = result.call_id
-        if id not in self.asked:
-            raise ProtocolError(f"a result for {id!r}, which is not open")
-        if id in self.results:
-            raise ProtocolError(f"a second result for {id!r}")
-        self.results[id] = result
-        self.started.add(id)  # it has a result of its own, so it was
+        call_id = result.call_id
+        if call_id not in self.asked:
+            raise ProtocolError(f"a result for {call_id!r}, which is not open")
+        if call_id in self.results:
+            raise ProtocolError(f"a second result for {call_id!r}")
+        self.results[call_id] = result
+        self.started.add(call_id)  # it has a result of its own, so it was
         if self.questions:  # its tool does not need these answers any more
-            self.questions = {key: one for key, one in self.questions.items() if one.call_id != id}
+            self.questions = {key: one for key, one in self.questions.items() if one.call_id != call_id}
 
     def judge(self, verdict: Checked) -> None:
         """A guardrail let a call run, perhaps with other arguments, or did not: then the model is told."""
-        id = verdict.call_id
-        if id is None or id not in self.asked or id in self.results or id in self.started:
-            raise ProtocolError(f"no call {id!r} that waits to be allowed")
+        call_id = verdict.call_id
+        if call_id is None or call_id not in self.asked or call_id in self.results or call_id in self.started:
+            raise ProtocolError(f"no call {call_id!r} that waits to be allowed")
         if verdict.allowed:
-            self.allowed[id] = verdict.rewrite if isinstance(verdict.rewrite, str) else None
+            self.allowed[call_id] = verdict.rewrite if isinstance(verdict.rewrite, str) else None
         else:
             reason = f": {verdict.problem}" if verdict.problem else ""
-            self.results[id] = ToolResult(id, f"Tool denied by guardrail{reason}", failed=True)
+            self.results[call_id] = ToolResult(call_id, f"Tool denied by guardrail{reason}", failed=True)
 
     def sleep(self, question: Asked) -> bool:
         """The run of a call that is running waits. False if that was known: of several questions, this is not the first."""
-        id = question.call_id
-        is_news = id in self.started and id not in self.results
-        if not is_news and id not in self.asleep:
-            raise ProtocolError(f"no call {id!r} that is running, and could wait")
+        call_id = question.call_id
+        is_news = call_id in self.started and call_id not in self.results
+        if not is_news and call_id not in self.asleep:
+            raise ProtocolError(f"no call {call_id!r} that is running, and could wait")
         self.questions[question.id] = question
-        self.started.discard(id)
-        self.asleep |= {id}
+        self.started.discard(call_id)
+        self.asleep |= {call_id}
         return is_news
 
     def ask(self, question: Asked) -> None:
         """About a call that would run if it were approved; or for one that is running."""
-        id = question.call_id
-        if id not in self.asked or id in self.results or (question.kind == "input") != (id in self.started):
-            raise ProtocolError(f"no call {id!r} to ask a question of kind {question.kind!r} about")
-        if question.id in self.questions or (question.kind == "approval" and id in self._in_question):
-            raise ProtocolError(f"call {id!r} is in question already")
+        call_id = question.call_id
+        if (
+            call_id not in self.asked
+            or call_id in self.results
+            or (question.kind == "input") != (call_id in self.started)
+        ):
+            raise ProtocolError(f"no call {call_id!r} to ask a question of kind {question.kind!r} about")
+        if question.id in self.questions or (question.kind == "approval" and call_id in self._in_question):
+            raise ProtocolError(f"call {call_id!r} is in question already")
         self.questions[question.id] = question
 
     def decide(self, answer: Answered) -> Asked:
@@ -113,42 +117,42 @@ class OpenCalls(Struct, gc=False):
             self._decide(question.call_id, answer, answer.arguments)
             if answer.remember:
                 others = self._undecided(question.tool)
-                for id in others:
-                    self._decide(id, answer)
+                for call_id in others:
+                    self._decide(call_id, answer)
                 self.questions = {key: one for key, one in self.questions.items() if one.call_id not in others}
         return question
 
-    def _decide(self, id: str, answer: Answered, arguments: str | None = None) -> None:
+    def _decide(self, call_id: str, answer: Answered, arguments: str | None = None) -> None:
         if answer.decision == "approve":
-            self.approved[id] = arguments
+            self.approved[call_id] = arguments
         else:
-            self.results[id] = ToolResult(id, denial(answer), failed=True)
+            self.results[call_id] = ToolResult(call_id, denial(answer), failed=True)
 
     def abandon(self, reason: EndReason, tools: Mapping[str, ToolSpec]) -> None:
         """The run ends: what has no result gets one, so that every call has; but for the caller's, if it is handed them."""
         why = "cancelled" if reason == "cancelled" else "ended"
-        for id, call in self.asked.items():
-            if id in self.results or (reason in HANDED_OVER and tools[call.name].kind == "caller"):
+        for call_id, call in self.asked.items():
+            if call_id in self.results or (reason in HANDED_OVER and tools[call.name].kind == "caller"):
                 continue
-            if id not in self.started and id not in self.asleep:
+            if call_id not in self.started and call_id not in self.asleep:
                 text = f"Error: not run: the run was {why} first."
             elif reason == "cancelled":
                 text = "Error: cancelled while it was running; it may have taken effect."
             else:
                 text = OUTCOME_UNKNOWN
-            self.results[id] = ToolResult(id, text, failed=True)
+            self.results[call_id] = ToolResult(call_id, text, failed=True)
         self.questions = {}
 
     # ---- where they stand --------------------------------------------------------------------------------------------
 
     @property
     def running(self) -> list[ToolCall]:
-        return [call for id, call in self.asked.items() if id in self.started and id not in self.results]
+        return [call for call_id, call in self.asked.items() if call_id in self.started and call_id not in self.results]
 
     @property
     def answers(self) -> list[ToolResult]:
         """In the order the model asked, whatever order they came in."""
-        return [self.results[id] for id in self.asked if id in self.results]
+        return [self.results[call_id] for call_id in self.asked if call_id in self.results]
 
     @property
     def _in_question(self) -> set[str]:
@@ -156,7 +160,7 @@ class OpenCalls(Struct, gc=False):
 
     def _undecided(self, tool: str) -> set[str]:
         decided = self.results.keys() | self.started | self.approved.keys()
-        return {id for id, call in self.asked.items() if call.name == tool and id not in decided}
+        return {call_id for call_id, call in self.asked.items() if call.name == tool and call_id not in decided}
 
     def todo(self, plan: Plan, tools: Mapping[str, ToolSpec]) -> list[Action]:
         """What can be started now, after what has to be asked first. Nothing, while what is running or in question must be
@@ -164,14 +168,14 @@ class OpenCalls(Struct, gc=False):
         start: list[ToolCall] = []
         running = False
         taken: set[str] = set()  # exclusive keys in use, or promised to an earlier call
-        for id, call in self.asked.items():
-            if id in self.results:
+        for call_id, call in self.asked.items():
+            if call_id in self.results:
                 continue
             spec = tools[call.name]
             if spec.kind == "caller":
                 continue
             key = spec.exclusive
-            if id in self.started:
+            if call_id in self.started:
                 running = True
             elif not plan.parallel and (running or start):
                 break

@@ -19,19 +19,35 @@ from ronda.core.plan import Plan, ToolSpec
 # ---- previews ---------------------------------------------------------------------------------------------------------
 
 
-class TextDelta(Struct, frozen=True, gc=False, tag="text_delta"):
+class Shown(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True, kw_only=True, eq=False):
+    """What all previews have: when it was shown. The driver says so of the first preview of a model call and, after that, every
+    twentieth of a second. Two previews are equal if they show the same, whenever that was."""
+
+    at: float = 0.0
+
+    def _content(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in self.__struct_fields__ if name != "at"])
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and isinstance(other, Shown) and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self._content())
+
+
+class TextDelta(Shown, frozen=True, gc=False, tag="text_delta"):
     text: str
 
 
-class ReasoningDelta(Struct, frozen=True, gc=False, tag="reasoning_delta"):
+class ReasoningDelta(Shown, frozen=True, gc=False, tag="reasoning_delta"):
     text: str
 
 
-class RefusalDelta(Struct, frozen=True, gc=False, tag="refusal_delta"):
+class RefusalDelta(Shown, frozen=True, gc=False, tag="refusal_delta"):
     text: str
 
 
-class CallDelta(Struct, frozen=True, gc=False, tag="call_delta"):
+class CallDelta(Shown, frozen=True, gc=False, tag="call_delta"):
     """A tool call grows. `index` counts the calls of this turn; `id` and `name` are what is known of them so far."""
 
     index: int
@@ -40,20 +56,20 @@ class CallDelta(Struct, frozen=True, gc=False, tag="call_delta"):
     arguments: str
 
 
-class LogprobsDelta(Struct, frozen=True, gc=False, tag="logprobs_delta"):
+class LogprobsDelta(Shown, frozen=True, gc=False, tag="logprobs_delta"):
     """Token probabilities of the text just shown, in the provider's JSON."""
 
     logprobs: Raw
 
 
-class NativeDelta(Struct, frozen=True, gc=False, tag="native_delta"):
+class NativeDelta(Shown, frozen=True, gc=False, tag="native_delta"):
     """Something of the turn that has no word here, in the provider's JSON: for a door that speaks the same dialect."""
 
     api: str
     payload: Raw
 
 
-class ToolProgressed(Struct, frozen=True, gc=False, tag="tool_progressed", omit_defaults=True):
+class ToolProgressed(Shown, frozen=True, gc=False, tag="tool_progressed"):
     """A tool that is running shows what it has so far. What the model reads is its result."""
 
     call_id: str
@@ -151,13 +167,14 @@ class ModelFinished(Struct, frozen=True, gc=False, tag="model_finished", omit_de
     warnings: tuple[str, ...] = ()  # from a provider to the driver, which records each of them once as Warned
     held: tuple[Held, ...] = ()  # what the provider keeps, and the next call will need from it
     budget: Budget | None = None  # where there are some
+    first_at: float = 0.0  # when the first of it was shown; 0: nothing was shown before all of it was there
 
 
 class ModelInterrupted(Struct, frozen=True, gc=False, tag="model_interrupted", omit_defaults=True):
     """The answer broke off. What was shown of it is in `turn`; a next attempt is a new item, never a silent repeat.
 
     Where the upstream broke off, something was shown, and the plan says whether the model is asked again. Where our process
-    ended, nobody is left who was shown anything, and it is. (Journals of old do not say, and went on in both cases.)
+    ended, no client is left that was shown anything, and it is. (Journals of old do not say, and went on in both cases.)
     """
 
     turn: AssistantTurn
@@ -207,7 +224,7 @@ class Asked(Struct, frozen=True, gc=False, tag="asked", omit_defaults=True):
     """A person has to decide. Of `kind` "approval": whether a call may run, with the `arguments` (JSON text) that it would run
     with. Of `kind` "input": a tool that is running wants to know something; `schema` says what the answer must look like.
 
-    Nobody has to answer soon: a run that has nothing else to do waits, and needs no process for that. What the run of an agent
+    The answer may come late: a run that has nothing else to do waits, and needs no process for that. What the run of an agent
     that is a tool waits for, its parent asks, under the same `id`, and waits for, too: `child` is that run.
     """
 
@@ -244,9 +261,9 @@ class Asked(Struct, frozen=True, gc=False, tag="asked", omit_defaults=True):
 
 
 class Answered(Struct, frozen=True, gc=False, tag="answered", omit_defaults=True):
-    """Somebody decided, or nobody did in time. `arguments` (JSON text) go in the place of those that the call was asked with:
-    they change what runs, never the model's turn. With `remember` it holds for every call of this tool in this run: those to
-    come, and those in question now."""
+    """A person or a rule decided, or the time for it ran out. `arguments` (JSON text) go in the place of those that the call was
+    asked with: they change what runs, never the model's turn. With `remember` it holds for every call of this tool in this run:
+    those to come, and those in question now."""
 
     id: str
     decision: Literal["approve", "deny", "expired"]
@@ -261,7 +278,7 @@ CheckStage: TypeAlias = Literal["format", "input", "output", "tool"]
 
 
 class Checked(Struct, frozen=True, gc=False, tag="checked", omit_defaults=True):
-    """Somebody looked. A `problem` names what is wrong with an answer's form, or why a guardrail said no.
+    """An answer was checked. A `problem` names what is wrong with an answer's form, or why a guardrail said no.
 
     A guardrail may put something else in the place of what it saw: turns (input), a text (output), JSON arguments (tool).
     """
@@ -275,7 +292,7 @@ class Checked(Struct, frozen=True, gc=False, tag="checked", omit_defaults=True):
 
 
 class Steered(Struct, frozen=True, gc=False, tag="steered", omit_defaults=True):
-    """Somebody said something while the run was under way. The model hears it with its next call."""
+    """A person or a program said something while the run was under way. The model hears it with its next call."""
 
     turn: UserTurn
     at: float = 0.0
@@ -320,6 +337,9 @@ class Recovered(Struct, frozen=True, gc=False, tag="recovered", omit_defaults=Tr
 EndReason: TypeAlias = Literal[
     "stop", "length", "content_filter", "tool_calls", "limit", "failed", "cancelled", "interrupted"
 ]
+
+# Of these a run has no answer.
+WITHOUT_ANSWER: Final[frozenset[EndReason]] = frozenset({"failed", "cancelled", "interrupted"})
 
 # Why a run failed, for programs: `message` says it to people, in words that may change. An end at a limit has its `limit`.
 EndCode: TypeAlias = Literal[

@@ -7,13 +7,13 @@ provider's cache of the request holds. A conversation has no details, so there t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from ronda.core.events import ToolFinished
-from ronda.core.parts import NULL, AssistantTurn, ToolTurn, Turn
+from ronda.core.parts import NULL, AssistantTurn, ToolCall, ToolTurn, Turn
 from ronda.core.plan import ToolSpec
 
 FIND_TOOLS: Final = "find_tools"
@@ -65,3 +65,18 @@ def _names_in(turns: Sequence[Turn]) -> Iterator[str]:
 def describe_found(found: Sequence[ToolSpec]) -> str:
     """What the model reads of them."""
     return "\n".join([f"{spec.name}: {spec.description.strip().partition(chr(10))[0][:_ABOUT]}" for spec in found])
+
+
+# ---- as dialects tell of a search: what was looked for, and the tools that were found -------------------------------------
+
+
+def searches_tools(call: ToolCall, tools: Mapping[str, ToolSpec]) -> bool:
+    """Whether a call is of ours: a caller may have a tool of that name."""
+    spec = tools.get(call.name)
+    return call.name == FIND_TOOLS and spec is not None and spec.kind == "builtin"
+
+
+def found_in(details: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> list[ToolSpec]:
+    """The tools that a search has found; none of one that was not run."""
+    names = details.get("found_tools")
+    return [tools[name] for name in names if name in tools] if isinstance(names, list) else []

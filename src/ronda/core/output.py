@@ -1,9 +1,9 @@
-"""What a run said in the end, and what a broken-off answer had said so far."""
+"""Previews of an answer → whether one who watches was shown something, and what a broken-off answer had said so far."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from ronda.core.events import (
     CallDelta,
@@ -19,17 +19,6 @@ from ronda.core.events import (
 from ronda.core.live_calls import LiveCalls
 from ronda.core.parts import AssistantPart, AssistantTurn, Reasoning, Refusal, Text
 from ronda.core.plan import Plan
-
-if TYPE_CHECKING:
-    from ronda.core.run import Run
-
-
-def final_text(run: Run) -> str:
-    """The text of the last turn, which is the answer; a refusal where the model refused."""
-    for turn in reversed(run.turns):
-        if type(turn) is AssistantTurn:
-            return turn.text or turn.refusal
-    return ""
 
 
 def was_shown(previews: Sequence[Preview], plan: Plan, start: ModelStarted) -> bool:

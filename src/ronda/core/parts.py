@@ -6,7 +6,8 @@ provider's own JSON of a turn rides beside the neutral parts as `Native`, to be 
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Raw, Struct
 
@@ -178,7 +179,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
             self.prompt_seconds + other.prompt_seconds,
             self.completion_seconds + other.completion_seconds,
             self.cache_written + other.cache_written,
-            self._cost_with(other),
+            None if self.cost is None and other.cost is None else self._cost_with(other),
         )
 
     def __sub__(self, other: Usage) -> Usage:
@@ -219,3 +220,48 @@ NO_USAGE = Usage()
 def user(text: str) -> UserTurn:
     """What a person said."""
     return UserTurn((Text(text),))
+
+
+# Turns of which the beginning was looked at before: in a session it is the same objects, request after request.
+#
+# Looking again would cost each request as much as all those before it. It is a tuple like any other to code that does not ask.
+
+
+class KnownTurns(tuple[Turn, ...]):
+    """Of the first `known` turns every call is answered, they are as large as `size` says, `whole` are the files that
+    have all of results of which they have a part, and `marks` are those of a reader of them."""
+
+    known: int
+    size: int
+    whole: frozenset[str]
+    marks: frozenset[str]
+
+    @classmethod
+    def of(
+        cls,
+        turns: Iterable[Turn],
+        known: int,
+        size: int,
+        whole: frozenset[str] = frozenset(),
+        marks: frozenset[str] = frozenset(),
+    ) -> KnownTurns:
+        made = cls(turns)
+        made.known, made.size, made.whole, made.marks = known, size, whole, marks
+        return made
+
+
+def known_of(turns: Any) -> int:
+    return turns.known if type(turns) is KnownTurns else 0
+
+
+def files_in(turns: Iterable[Turn]) -> list[File]:
+    return [part for turn in turns if type(turn) is UserTurn for part in turn.parts if type(part) is File]
+
+
+def has_files(turns: Iterable[Turn]) -> bool:
+    for turn in turns:
+        if type(turn) is UserTurn:
+            for part in turn.parts:
+                if type(part) is File:
+                    return True
+    return False

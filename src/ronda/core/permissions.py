@@ -97,12 +97,13 @@ def _is_about(rule: PermissionRule, tool: ToolSpec) -> bool:
 
 
 def _is_named(rule: PermissionRule, name: str) -> bool:
-    if rule.tool != "*" and not _fits_name(rule.tool, name):
+    if rule.tool != "*" and not fits_name(rule.tool, name):
         return False
-    return not any(_fits_name(pattern, name) for pattern in rule.but)
+    return not any(fits_name(pattern, name) for pattern in rule.but)
 
 
-def _fits_name(pattern: str, name: str) -> bool:
+def fits_name(pattern: str, name: str) -> bool:
+    """`*` in the pattern is any text, `?` any character."""
     return re.fullmatch(_glob(pattern), name, re.DOTALL) is not None
 
 

@@ -168,7 +168,9 @@ class Plan(Struct, frozen=True, omit_defaults=True):
 
         A strict tool of the caller's is a promise of ours: its calls are checked before they are handed over.
         """
-        return self.on_unknown_tool == "raise" or any(tool.kind != "caller" or tool.strict for tool in self.tools)
+        if self.on_unknown_tool == "raise":
+            return True
+        return bool(self.tools) and any(tool.kind != "caller" or tool.strict for tool in self.tools)
 
     @property
     def has_callers(self) -> bool:

@@ -157,7 +157,7 @@ class Run(RunState):
             case Steered():
                 self.size += event_size(event, LARGE)
                 self._steering.append(event.turn)
-                self._marks |= marks_in((event.turn,))
+                self.marks |= marks_in((event.turn,))
                 self._take_steering()
             case Compacted():
                 if self.model_is_running or self._calls.asked or event.upto > len(self.shown):
@@ -190,7 +190,7 @@ class Run(RunState):
         self.model_is_running = False
         self._stuck.breaks = 0
         if self._hosted_marks:
-            self._marks |= self._hosted_marks
+            self.marks |= self._hosted_marks
         self.size += turns_size((turn,), LARGE)
         self.usage = self.usage + event.usage
         if event.budget is not None:
@@ -217,7 +217,7 @@ class Run(RunState):
         self._stuck.count(found, turn.stop)
         self._calls = OpenCalls(asked, found.results)
         if self._may_leak:
-            self._calls.leaking = leaking(self._marks, self.plan.tools, self._trusted)
+            self._calls.leaking = leaking(self.marks, self.plan.tools, self._trusted)
         if found.is_handed_over and turn.stop != "tool_calls":
             self._answer = turn
         self._end = found.end or self._end
@@ -250,7 +250,7 @@ class Run(RunState):
         if not labels and not result.marks:  # nearly always
             return result
         marks = marks_of((*labels, *result.marks))
-        self._marks |= marks
+        self.marks |= marks
         return result if marks.issubset(result.marks) else replace(result, marks=tuple(sorted(marks)))
 
     def _close_turn_when_answered(self) -> None:
@@ -428,7 +428,7 @@ class Run(RunState):
             facts.append(ModelInterrupted(fold(shown), PROCESS_ENDED))
         # What a tool wanted to know: the tool is gone, and if it runs again, it asks again.
         gone = [question.id for question in self._calls.questions.values() if question.kind == "input"]
-        facts += [Answered(id, "expired", message="the process ended") for id in gone]
+        facts += [Answered(question_id, "expired", message="the process ended") for question_id in gone]
         for call in self._calls.running:
             spec = self.tools[call.name]
             if spec.repeatable or spec.is_agent:  # the run of an agent is there, and goes on

@@ -1,4 +1,4 @@
-"""How large turns and events are, roughly, for those who bound memory or time.
+"""How large turns and events are, roughly, for code that bounds memory or time.
 
 The one measure: the characters of all texts, and a little for every part, since there may be many that say nothing. Things are
 looked at, never encoded, and facts are looked at once, when they are applied (`RunState.size`): most are small.
@@ -36,13 +36,13 @@ from ronda.core.events import (
     ToolStarted,
     Warned,
 )
-from ronda.core.known_turns import KnownTurns
 from ronda.core.parts import (
     NULL,
     AssistantPart,
     Audio,
     File,
     Image,
+    KnownTurns,
     Reasoning,
     Refusal,
     SystemTurn,
@@ -55,7 +55,7 @@ from ronda.core.parts import (
 )
 
 EVENT_BYTES: Final = (
-    96  # an event without its text, for those who keep many: a Struct, a str's head, and its place in a list
+    96  # an event without its text, for stores of many: a Struct, a str's head, and its place in a list
 )
 LARGE: Final = 64 << 20  # what need not be counted any further
 PART: Final = 256  # what a part counts beside its text: to write it down takes as long as this many characters

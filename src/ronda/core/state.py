@@ -34,7 +34,6 @@ class RunState:
         "_is_released",
         "_is_timed",
         "_last",
-        "_marks",
         "_may_leak",
         "_obligations",
         "_partial",
@@ -51,6 +50,7 @@ class RunState:
         "failure",
         "id",
         "limit",
+        "marks",
         "model_is_running",
         "plan",
         "questions_asked",
@@ -101,7 +101,7 @@ class RunState:
         self.start = start
         self.id = start.run
         self.plan: Plan = plan
-        self.tools: dict[str, ToolSpec] = permitted_tools(plan)
+        self.tools: dict[str, ToolSpec] = permitted_tools(plan) if plan.tools else {}
         self.shown_tools = plan.shown_tools  # what the model has found is added behind them: caches hold
         if self.shown_tools is not plan.tools:
             self.shown_tools = shown_in(self.shown_tools, start.turns, self.tools)
@@ -115,13 +115,13 @@ class RunState:
         self._is_guarded = bool(plan.guards) or plan.context_budget is not None
         self._is_timed = plan.limits.seconds is not None
         self._at = start.at  # of the newest fact, where time is limited
-        self._marks = marks_in(start.turns)
+        self.marks = marks_in(start.turns)  # what the model has read (`core.taint`)
         if start.marks:
-            self._marks |= marks_of(start.marks)
+            self.marks |= marks_of(start.marks)
         self._hosted_marks = marks_of_hosted(plan.tools) if plan.tools else CLEAN
         if plan.tools and may_leak(plan.tools):
             self._may_leak = True
-            self._marks |= marks_by_name(start.turns, {name: tool.labels for name, tool in self.tools.items()})
+            self.marks |= marks_by_name(start.turns, {name: tool.labels for name, tool in self.tools.items()})
 
     def _count_time(self, event: Event) -> None:
         """The time since the fact before counts, unless the run waited meanwhile: for people, or for another process."""
@@ -163,18 +163,13 @@ class RunState:
         """Whether there was such a question, open or not."""
         return question in self._asked or question in self.children_asked
 
-    @property
-    def marks(self) -> frozenset[str]:
-        """What it has read, of what `core.taint` looks at."""
-        return self._marks
-
     def is_leaking(self, call: ToolCall) -> bool:
         """Whether this call, now, could send out what must not leave."""
         return self._calls.is_leaking(call, self.plan)
 
     def answers_for(self, call: str) -> list[Answered]:
         """What people said to the run that this call is."""
-        return [answer for id, answer in self._calls.answered if id == call]
+        return [answer for call_id, answer in self._calls.answered if call_id == call]
 
     def seconds_driven(self, now: float) -> float:
         """How much of `limits.seconds` is used up."""
@@ -209,7 +204,7 @@ class RunState:
     def open_calls(self) -> tuple[ToolCall, ...]:
         """Calls of the last turn that have no result yet: after `Finish("tool_calls")`, the caller's."""
         calls = self._calls
-        return tuple([call for id, call in calls.asked.items() if id not in calls.results])
+        return tuple([call for call_id, call in calls.asked.items() if call_id not in calls.results])
 
     @property
     def open_count(self) -> int:

@@ -53,13 +53,13 @@ class StuckDetector(Struct, gc=False):
     def results_of(self, calls: OpenCalls, most: int | None) -> list[ToolResult]:
         """The results as the model reads them: one that goes round in circles is told so, and in the end stopped."""
         results: list[ToolResult] = []
-        for id, call in calls.asked.items():
-            result = calls.results[id]
-            if id in calls.started:
+        for call_id, call in calls.asked.items():
+            result = calls.results[call_id]
+            if call_id in calls.started:
                 count = self._count_call(call, result.content)
                 if count >= REPEATS_BEFORE_TOLD:
                     content = result.content + _REPEATED.format(n=count)
-                    result = ToolResult(id, content, result.failed, result.attachments, marks=result.marks)
+                    result = ToolResult(call_id, content, result.failed, result.attachments, marks=result.marks)
                 if most is not None and count >= most:
                     self.end = _end_of(call.name, count)
             results.append(result)

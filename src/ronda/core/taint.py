@@ -21,8 +21,19 @@ from typing import Final, assert_never
 
 import msgspec
 
-from ronda.core.known_turns import KnownTurns
-from ronda.core.parts import AssistantTurn, Audio, File, Image, Text, ToolTurn, Turn, UserPart, UserTurn, Video
+from ronda.core.parts import (
+    AssistantTurn,
+    Audio,
+    File,
+    Image,
+    KnownTurns,
+    Text,
+    ToolTurn,
+    Turn,
+    UserPart,
+    UserTurn,
+    Video,
+)
 from ronda.core.plan import ToolSpec
 
 UNTRUSTED: Final = "untrusted"
@@ -54,9 +65,9 @@ def marks_of(labels: Iterable[str]) -> frozenset[str]:
 
 def marks_in(turns: Sequence[Turn]) -> frozenset[str]:
     """The marks of a reader of a conversation."""
-    marks: set[str] = set()
+    marks = CLEAN
     if type(turns) is KnownTurns:
-        marks.update(turns.marks)
+        marks = turns.marks
         turns = turns[turns.known :]
     for turn in turns:
         if type(turn) is UserTurn:
@@ -67,7 +78,7 @@ def marks_in(turns: Sequence[Turn]) -> frozenset[str]:
             for result in turn.results:
                 if result.marks:
                     marks |= marks_of(result.marks)
-    return frozenset(marks) if marks else CLEAN
+    return marks
 
 
 def marks_of_file(part: UserPart) -> frozenset[str]:

@@ -1,5 +1,5 @@
 """Conversations that fit: what a model wrote, settled into calls that can be run, histories with every call answered once,
-and what was said before joined with what is said now.
+what was said before joined with what is said now, and what was said in the end.
 
 All work on copies: what was stored is never touched.
 """
@@ -13,9 +13,8 @@ import msgspec
 from ronda.core.arguments import recover
 from ronda.core.call_ids import CallIds, derived_id
 from ronda.core.events import ModelFinished
-from ronda.core.known_turns import KnownTurns
 from ronda.core.live_calls import offered_name
-from ronda.core.parts import AssistantPart, AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn
+from ronda.core.parts import AssistantPart, AssistantTurn, KnownTurns, ToolCall, ToolResult, ToolTurn, Turn
 from ronda.core.run import Run
 from ronda.errors import BadRequest
 
@@ -205,7 +204,7 @@ def join_turns(before: Sequence[Turn], new: Sequence[Turn], ours: Sequence[ToolR
             if result.call_id not in is_open:
                 raise UnknownCall(result.call_id)
             by_id[result.call_id] = result
-    results = tuple([by_id[id] for id in calls if id in by_id])
+    results = tuple([by_id[call_id] for call_id in calls if call_id in by_id])
     return (*before, *((ToolTurn(results),) if results else ()), *rest)
 
 
@@ -218,3 +217,11 @@ def whole_results(turns: Sequence[Turn]) -> frozenset[str]:
         return known
     tools = [turn for turn in turns if type(turn) is ToolTurn]
     return known.union([result.whole for turn in tools for result in turn.results if result.whole])
+
+
+def final_text(run: Run) -> str:
+    """The text of the last turn, which is the answer; a refusal where the model refused."""
+    for turn in reversed(run.turns):
+        if type(turn) is AssistantTurn:
+            return turn.text or turn.refusal
+    return ""

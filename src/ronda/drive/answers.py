@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from ronda.core.events import ModelFinished
 from ronda.core.parts import NULL, AssistantPart, AssistantTurn, ToolCall
+from ronda.core.plan import ToolSpec
 from ronda.core.run import Run
 from ronda.schema.validate import validator_for
-
-
-def are_to_fit(turn: AssistantTurn, is_strict: bool) -> bool:
-    """Whether calls of a turn must be looked at: most runs have no strict tool, and most calls no null."""
-    for part in turn.parts:  # noqa: SIM110  # asked in every round: a generator costs more than the rest of it
-        if type(part) is ToolCall and (is_strict or "null" in part.arguments):
-            return True
-    return False
 
 
 def fit_calls(finished: ModelFinished, run: Run) -> tuple[ModelFinished, list[str]]:
     """Calls of strict tools satisfy their schema from here on, or say why not; those of others that run here have no null for
     what may be absent."""
     from ronda.schema.repair import NULL_LEFT_OUT
-    from ronda.schema.strict import fit, without_nulls  # where nothing is strict, nothing of it is loaded
 
     parts: list[AssistantPart] = []
     warnings: list[str] = []
@@ -55,3 +49,43 @@ def problem_with(text: str, run: Run) -> str | None:
     if asked.type == "json_object" or asked.schema == NULL:
         return None if isinstance(value, dict) or asked.type == "json_schema" else "it is JSON, but not an object"
     return validator_for(bytes(asked.schema)).explain(value)
+
+
+# A call of a strict tool → the same call with arguments that satisfy its schema, or with the reason why they cannot.
+#
+# What satisfies the schema is never changed. What does not is repaired where there is one way to read it, and each repair is
+# recorded on the call; the rest carries a problem that names the place, and is never run.
+#
+# Of a tool that is not strict the arguments are its own to judge, but for one habit of models: null for what they leave out.
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def without_nulls(call: ToolCall, spec: ToolSpec) -> ToolCall:
+    """A call of any tool, without null for what may be absent and may not be null."""
+    from ronda.schema.repair import leave_out_nulls
+
+    left = leave_out_nulls(_decode(call.arguments), msgspec.json.decode(spec.parameters))
+    if not left.repairs:
+        return call
+    text = msgspec.json.encode(left.arguments).decode()
+    return ToolCall(call.id, call.name, text, call.repairs + left.repairs, call.as_written)
+
+
+def fit(call: ToolCall, spec: ToolSpec) -> ToolCall:
+    arguments = _decode(call.arguments)
+    for name in spec.bound:
+        arguments.pop(name, None)
+    schema = bytes(spec.parameters)
+    validator = validator_for(schema)
+    problem = validator.explain(arguments)
+    if problem is None:
+        return call
+    from ronda.schema.repair import repair  # most runs never need it
+
+    repaired = repair(arguments, msgspec.json.decode(schema), validator)
+    if repaired is None:
+        reason = f"the arguments of '{call.name}' do not fit its schema: {problem}"
+        return ToolCall(call.id, call.name, call.arguments, call.repairs, call.written, reason)
+    text = msgspec.json.encode(repaired.arguments).decode()
+    return ToolCall(call.id, call.name, text, call.repairs + repaired.repairs, call.as_written)

@@ -14,7 +14,7 @@ from ronda.core.parts import NO_USAGE, Attachment, File, Turn, Usage
 from ronda.core.plan import Options, Plan, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.errors import ToolFailed
-from ronda.wire.projection import Projection
+from ronda.wire.upstream.projection import Projection
 
 NO_DEPS: Final = object()  # of a run whose program gave nothing to its tools: None may be what was given
 NOBODY_TO_ASK: Final = "there is nobody to ask"
@@ -70,6 +70,9 @@ class Capabilities(Struct, frozen=True):
     project: Project | None = None
     # Loads the model ahead of its first use; a line that says what was chosen for this machine.
     load: Callable[[], Awaitable[str]] | None = None
+    # Takes the model out of this machine's memory until its next use; False while it answers. Waits: call it beside the loop.
+    unload: Callable[[], bool] | None = None
+    is_loaded: Callable[[], bool] | None = None
     # Why the model cannot answer now, as is known without asking it; None if it can.
     problem: Callable[[], str | None] | None = None
     thinks: bool = False  # a model whose name does not tell: it thinks if it is told to
@@ -175,7 +178,7 @@ class ToolContext(Struct, Generic[Deps], frozen=True):
     async def ask(self, message: str, schema: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
         """Ask a person; None if they decline, or do not answer in time. `schema` says what the answer must look like.
 
-        Raises ToolFailed where there is nobody to ask.
+        Raises ToolFailed where no person can be asked.
         """
         if self.channel is None:
             raise ToolFailed(NOBODY_TO_ASK)
@@ -187,9 +190,9 @@ def question_id(run: str, number: int) -> str:
     return f"appr_{blake2b(f'{run} {number}'.encode(), digest_size=16).hexdigest()}"
 
 
-def child_id(run: str, round: int, call: str) -> str:
+def child_id(run: str, round_index: int, call: str) -> str:
     """The run that a call of an agent is: derived, so that the parent's next driver finds it."""
-    return f"run_{blake2b(f'{run} {round} {call}'.encode(), digest_size=12).hexdigest()}"
+    return f"run_{blake2b(f'{run} {round_index} {call}'.encode(), digest_size=12).hexdigest()}"
 
 
 class ToolOutput(Struct, frozen=True, gc=False):

@@ -35,16 +35,15 @@ from ronda.core.events import (
     Warned,
 )
 from ronda.core.guardrails import Guardrails
-from ronda.core.known_turns import KnownTurns, known_of
 from ronda.core.output import announces, fold, was_shown
-from ronda.core.parts import NO_USAGE, File, ToolCall, Turn, Usage, UserTurn, user
-from ronda.core.plan import NONE, Options
+from ronda.core.parts import NO_USAGE, AssistantTurn, File, KnownTurns, ToolCall, Turn, Usage, UserTurn, known_of, user
+from ronda.core.plan import AUTO, NONE, Options
 from ronda.core.request import ModelRequest, Wait
 from ronda.core.run import PROCESS_ENDED, Run
 from ronda.core.steering import Steering
 from ronda.core.transcript import repair, settle, whole_results
 from ronda.drive import guards, questions
-from ronda.drive.answers import are_to_fit, fit_calls, problem_with
+from ronda.drive.answers import fit_calls, problem_with
 from ronda.drive.contracts import (
     Barrier,
     Emit,
@@ -66,6 +65,7 @@ from ronda.errors import BadRequest, ProtocolError, UpstreamError
 SUPERSEDED: Final = "another request interrupted this run, because it goes on with the session or deletes it"
 
 
+TIMED_EVERY: Final = 0.05  # seconds: previews of a model call that come closer together do not all say when they came
 AT_ONCE = 64  # calls that begin in one turn of the event loop: each takes it some 100 µs
 
 
@@ -74,16 +74,16 @@ class Driver:
 
     What the run's plan asks for besides is set on it: `guardrails`, who sums up (`summarize`; else an excerpt will do), what
     people say meanwhile (`steering`) and send to it (`inbox`: their answers), how tools start agents (`start_child`), and a
-    folder for them (`workspace`). `is_cancelled` is asked before every step, for those who cannot wait for the next await.
+    folder for them (`workspace`). `is_cancelled` is asked before every step, for callers that cannot wait for the next await.
     With `at_once` a model call is told of before it is made, also where no previews are shown.
     """
 
     # Many, and read in every round: slots stay quick however many there are, an instance's dictionary does not.
     __slots__ = (
-        "at_once", "barrier", "call_ids", "emit", "exclusive", "guardrails", "has_callers", "inbox", "is_cancelled",
-        "is_listening", "is_strict", "jitter", "long_results", "loop", "model_state", "now", "pending", "progressed", "provider",
-        "room", "run", "sampled", "scratch", "shown", "size", "sleep", "start_child", "steering", "summarize", "tools", "turns",
-        "turns_before", "warned", "why_stopped", "workspace",
+        "at_once", "barrier", "call_ids", "emit", "exclusive", "first_at", "guardrails", "has_callers", "inbox", "is_cancelled",
+        "is_listening", "is_strict", "jitter", "long_results", "loop", "model_state", "now", "pending", "progressed",
+        "provider", "room", "run", "sampled", "scratch", "shown", "shown_at", "size", "sleep", "start_child", "steering",
+        "summarize", "tools", "turns", "turns_before", "warned", "why_stopped", "workspace",
     )  # fmt: skip
 
     def __init__(
@@ -108,12 +108,14 @@ class Driver:
         self.workspace: str | None = None
         self.at_once = False
         self.is_listening = False  # it waits for a model or for tools: what people send is recorded at once
-        # Clock, chance and time, for those who test.
+        # Clock, chance and time, for tests.
         self.now: Callable[[], float] = time.time
         self.jitter: Callable[[], float] = random.random
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.pending: list[Event] = []
         self.shown: list[Preview] = []  # of the model call under way: what is kept of it if it breaks off
+        self.first_at = 0.0  # of the same: when the first of it was shown, …
+        self.shown_at = 0.0  # … and the last that says when
         self.call_ids: CallIds | None = None  # of the same, once something of it is shown
         self.size = 0  # of the run, at its last model call …
         self.turns_before = 0  # … and how many turns that was
@@ -152,6 +154,13 @@ class Driver:
             if self.call_ids is None:
                 self.call_ids = CallIds(self.run)
             batch = self.call_ids.under_new_ids(batch)
+        now = self.now()
+        if now - self.shown_at >= TIMED_EVERY or not self.shown:
+            if batch:
+                force_setattr(batch[0], "at", now)
+            self.shown_at = now
+            if not self.shown:
+                self.first_at = now
         self.shown += batch
         emit = self.emit
         return emit(batch) is not False  # type: ignore[arg-type]  # a list of previews is read as one of events, never written to
@@ -223,7 +232,7 @@ class Driver:
             match actions[0]:
                 case CallModel() as action:
                     await self._call_model(action)
-                case Ask() | CallTool():
+                case CallTool() | Ask():
                     await self._call_tools(actions)
                 case Finish() as end:
                     self.record(RunFinished(end.reason, end.limit, end.message, end.answer, self.now(), end.code))
@@ -281,24 +290,40 @@ class Driver:
         run = self.run
         plan = run.plan
         now = self.now
-        round, last, nudge = action.round, action.last, action.nudge
-        started = ModelStarted(round, last, nudge, now(), action.owes)
+        round_index, last, nudge = action.round, action.last, action.nudge
+        started = ModelStarted(round_index, last, nudge, now(), action.owes)
         self.record(started)
         if plan.stream or self.at_once:
             self.flush()
         turns = self.turns_shown()
         if nudge is not None:
             turns = [*turns, user(nudge)]
-        choice = NONE if last else plan.choice if action.owes else plan.choice.when_met
+        choice = plan.choice
+        if last:
+            choice = NONE
+        elif not action.owes and choice is not AUTO:
+            choice = choice.when_met
         stream = plan.stream and "output" not in plan.guards  # what a guardrail has not seen is not shown
         most, new, self.size = plan.limits.answer_bytes, run.size - self.size, run.size
         heavy = (new > LIGHT or len(turns) < self.turns_before) and self._is_heavy(turns, new)
         self.turns_before = len(turns)
         request = ModelRequest(
-            turns, run.shown_tools, choice, plan.options, stream, run.id, round, 1, self.scratch, most, heavy, self.room
+            turns,
+            run.shown_tools,
+            choice,
+            plan.options,
+            stream,
+            run.id,
+            round_index,
+            1,
+            self.scratch,
+            most,
+            heavy,
+            self.room,
         )
         while True:  # as many tries as the plan allows, but none after something was shown
             self.shown = []
+            self.first_at = 0.0
             self.call_ids = None
             self.is_listening = True
             try:
@@ -332,11 +357,13 @@ class Driver:
             self.model_state.answered()
         news = self._news_in(finished.warnings) if finished.warnings else []
         finished, warnings = settle(finished, run)
-        if are_to_fit(finished.turn, self.is_strict):
+        if _are_to_fit(finished.turn, self.is_strict):
             finished, more = fit_calls(finished, run)
             warnings += more
         turn, usage, held, budget = finished.turn, finished.usage, finished.held, finished.budget
-        self.record(ModelFinished(turn, usage, finished.logprobs, now(), held=held, budget=budget))
+        self.record(
+            ModelFinished(turn, usage, finished.logprobs, now(), held=held, budget=budget, first_at=self.first_at)
+        )
         for warning in news + warnings:
             self.record(Warned(warning, now()))
 
@@ -494,7 +521,7 @@ class Driver:
         return self.run.marks
 
     def progress(self, call_id: str, text: str, stream: str = "", part: int = 0) -> None:
-        show_progress(self, ToolProgressed(call_id, text, stream, part))
+        show_progress(self, ToolProgressed(call_id, text, stream, part, at=self.now()))
 
     async def ask(self, call_id: str, message: str, schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return await questions.ask_person(self, call_id, message, schema)
@@ -503,3 +530,11 @@ class Driver:
         from ronda.drive.sampling import ask_model  # few tools do
 
         return await ask_model(self, call_id, turns, options)
+
+
+def _are_to_fit(turn: AssistantTurn, is_strict: bool) -> bool:
+    """Whether calls of a turn must be looked at: most runs have no strict tool, and most calls no null."""
+    for part in turn.parts:  # noqa: SIM110  # asked in every round: a generator costs more than the rest of it
+        if type(part) is ToolCall and (is_strict or "null" in part.arguments):
+            return True
+    return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
@@ -17,7 +17,9 @@ from ronda.core.events import Checked, CheckStage, Compacted, TextDelta, Warned
 from ronda.core.guardrails import GuardrailResult, refusal, verdict
 from ronda.core.parts import AssistantTurn
 from ronda.drive.tools import as_text, decode_arguments, error_text, is_being_cancelled
-from ronda.wire.conversation import read_turns
+from ronda.wire.shared.conversation import read_turns
+
+SUMMED_UP: Final = "is longer than context_budget"
 
 if TYPE_CHECKING:
     from ronda.drive.driver import Driver
@@ -97,9 +99,12 @@ async def compact(driver: Driver, action: Compact) -> None:
     if not summary and not is_too_long:
         summary = excerpt(gone, room)
     driver.record(Compacted(action.upto, summary, action.kept, failure, driver.now()))
+    what = "1 turn was" if len(gone) == 1 else f"{len(gone)} turns were"
     if is_too_long:
-        what = "1 turn was" if len(gone) == 1 else f"{len(gone)} turns were"
         driver.record(Warned(f"the conversation is too long for the model: {what} left out", driver.now()))
+    elif SUMMED_UP not in driver.warned:
+        driver.warned.add(SUMMED_UP)  # once for a run: a long one is cut again and again
+        driver.record(Warned(f"the conversation {SUMMED_UP}: {what} summed up for the model", driver.now()))
     if failure is not None:
         driver.record(Warned(f"the conversation could not be summed up ({failure}); an excerpt was made", driver.now()))
     driver.scratch.clear()

@@ -1,4 +1,4 @@
-"""Whether a model answers, as its last call showed: what those who drive its runs see anyway, without a call of its own."""
+"""Whether a model answers, as its last call showed: what the drivers of its runs see anyway, without a call of its own."""
 
 from __future__ import annotations
 

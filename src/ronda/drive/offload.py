@@ -1,7 +1,7 @@
 """Work that grows with a conversation, done beside the event loop where the conversation is large.
 
 One thread does it, one piece after the other: threads that compute share the interpreter's lock with the loop, and with
-several of them the loop would wait for each in turn. A piece in C holds that lock for as long as it takes, so whoever comes
+several of them the loop would wait for each in turn. A piece in C holds that lock for as long as it takes, so the code that comes
 here has bounded what one piece may cost.
 """
 
@@ -19,7 +19,7 @@ from ronda.core.parts import Turn
 from ronda.core.plan import ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.sizes import turns_size
-from ronda.wire.json import in_pieces
+from ronda.wire.codec.json import in_pieces
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,7 +41,7 @@ def thread() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, "ronda-aside")
 
 
-_loaded: Final[set[str]] = set()
+LOADED: Final[set[str]] = set()  # names of modules, once they are imported
 
 
 async def load(*names: str) -> None:
@@ -49,10 +49,10 @@ async def load(*names: str) -> None:
 
     What cannot be imported is left to the code that needs it to report.
     """
-    if _loaded.issuperset(names):  # `sys.modules` has a module from the beginning of its import on
+    if LOADED.issuperset(names):  # `sys.modules` has a module from the beginning of its import on
         return
     await asyncio.to_thread(_import, names)
-    _loaded.update(names)
+    LOADED.update(names)
 
 
 def _import(names: Sequence[str]) -> None:

@@ -53,11 +53,13 @@ async def ask_person(
     tool = next(call.name for call in run.open_calls if call.id == call_id)
     wants = NULL if schema is None else Raw(msgspec.json.encode(schema))
     # A tool that is running cannot be left to another process: it waits for as long as this one does.
-    id, expires_at = question_id(run.id, run.questions_asked), _expiry(driver, now, inbox.seconds)
-    answered = inbox.expect(id)
+    asked_id, expires_at = question_id(run.id, run.questions_asked), _expiry(driver, now, inbox.seconds)
+    answered = inbox.expect(asked_id)
     try:
         driver.record(
-            Asked(id, call_id, "input", tool, schema=wants, message=as_text(message), expires_at=expires_at, at=now)
+            Asked(
+                asked_id, call_id, "input", tool, schema=wants, message=as_text(message), expires_at=expires_at, at=now
+            )
         )
         await driver.keep()
         while not answered.done():
@@ -69,7 +71,7 @@ async def ask_person(
             else:
                 expire(driver)
     finally:
-        inbox.expect_no_more(id)
+        inbox.expect_no_more(asked_id)
     driver.flush()
     answer = answered.result()
     if answer.decision != "approve" or (schema is None and not answer.arguments):
@@ -118,8 +120,8 @@ def expire(driver: Driver) -> bool:
     """Close the questions whose time is up; False if there are none."""
     now = driver.now()
     late = [question.id for question in driver.run.questions if 0 < question.expires_at <= now]
-    for id in late:
-        _record(driver, Answered(id, "expired", at=now))
+    for late_id in late:
+        _record(driver, Answered(late_id, "expired", at=now))
     return bool(late)
 
 

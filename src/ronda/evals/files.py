@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ronda.prompty.location import At
-from ronda.prompty.report import Report
+from ronda.prompty.report import At, Report
 from ronda.prompty.yaml_tree import BadYaml, Place, Tree, parse_yaml
 
 MAX_FILE: Final = 16_000_000  # bytes: of a file of cases; others are far smaller

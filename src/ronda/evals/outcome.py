@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from ronda.agent.result import CalledTool, Result
 from ronda.core.events import Event, ModelStarted, RunFinished
-from ronda.core.output import final_text
 from ronda.core.parts import Usage
 from ronda.core.run import Run, rebuild
+from ronda.core.transcript import final_text
 from ronda.evals.suite import SCRIPT, ModelChoice, Price
 
 Ended: TypeAlias = Literal[

@@ -18,8 +18,7 @@ from ronda.evals.read_checks import CheckReader
 from ronda.evals.read_models import read_model, read_models, read_prompts
 from ronda.evals.shapes import refuse_unknown, texts
 from ronda.evals.suite import BadSuite, Judge, Price, Prompt, Suite, describe_problem
-from ronda.prompty.location import At
-from ronda.prompty.report import Problem, Report
+from ronda.prompty.report import At, Problem, Report
 from ronda.prompty.yaml_tree import BadYaml, parse_yaml
 
 TOP: Final = (

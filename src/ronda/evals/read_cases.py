@@ -14,7 +14,7 @@ from ronda.evals.promptfoo import OPTION_KEYS, UNSUPPORTED_CASE_KEYS
 from ronda.evals.read_checks import CheckReader
 from ronda.evals.shapes import refuse_unknown
 from ronda.evals.suite import Case, Check, Mock, MockAnswer
-from ronda.prompty.location import At
+from ronda.prompty.report import At
 from ronda.prompty.segments import TemplateError
 from ronda.prompty.template import render
 from ronda.providers.script import Script

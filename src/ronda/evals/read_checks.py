@@ -11,7 +11,7 @@ from ronda.evals.promptfoo import CHECKS, UNSUPPORTED_CHECK_KEYS, UNSUPPORTED_CH
 from ronda.evals.read_models import read_model
 from ronda.evals.shapes import refuse_unknown
 from ronda.evals.suite import Check, Judge
-from ronda.prompty.location import At
+from ronda.prompty.report import At
 
 _TOOLS: Final = {
     "used": "tool-used",

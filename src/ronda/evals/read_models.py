@@ -9,7 +9,7 @@ from ronda.evals.files import FILE, SuiteFiles, Unreadable
 from ronda.evals.promptfoo import model_spec, why_foreign
 from ronda.evals.shapes import refuse_unknown
 from ronda.evals.suite import SCRIPT, ModelChoice, Prompt
-from ronda.prompty.location import At
+from ronda.prompty.report import At
 from ronda.providers import split_spec
 
 _MODEL_KEYS: Final = ("id", "label", "base_url", "options", "config", "prompts", "delay")

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from ronda._suggest import did_you_mean
 from ronda.errors import quote_names
 from ronda.evals.outcome import ENDINGS
-from ronda.prompty.location import At
+from ronda.prompty.report import At
 from ronda.schema.validate import check_schema
 
 Shape: TypeAlias = Callable[[At], Any]

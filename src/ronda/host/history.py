@@ -11,8 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.events import RunStarted
-from ronda.core.known_turns import KnownTurns
-from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolTurn, Turn, UserTurn
+from ronda.core.parts import AssistantTurn, KnownTurns, SystemTurn, Text, ToolTurn, Turn, UserTurn
 from ronda.core.sizes import LARGE, turns_size
 from ronda.core.taint import CLEAN, marks_in
 from ronda.core.transcript import repair, whole_results
@@ -21,7 +20,7 @@ from ronda.store.sessions import ROOT, NewNode, NodeRow
 if TYPE_CHECKING:
     from ronda.core.run import Run
 
-_ABOUT: Final = "session"  # where a run keeps its place
+SESSION_PLACE: Final = "session"  # where a run keeps its place
 
 decode_turns = msgspec.json.Decoder(tuple[Turn, ...]).decode
 encode = msgspec.json.Encoder().encode
@@ -119,7 +118,7 @@ class Place(Struct, frozen=True, omit_defaults=True):
 
     @property
     def about(self) -> dict[str, Raw]:
-        return {_ABOUT: Raw(encode(self))}
+        return {SESSION_PLACE: Raw(encode(self))}
 
 
 _decode_place = msgspec.json.Decoder(Place).decode
@@ -127,11 +126,11 @@ _decode_place = msgspec.json.Decoder(Place).decode
 
 def is_in_session(start: RunStarted) -> bool:
     """Whether a run goes on with a session."""
-    return _ABOUT in start.about
+    return SESSION_PLACE in start.about
 
 
 def place_of(start: RunStarted) -> Place:
-    return _decode_place(start.about[_ABOUT])
+    return _decode_place(start.about[SESSION_PLACE])
 
 
 def conversation_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:

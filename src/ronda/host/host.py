@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
@@ -36,12 +35,9 @@ class Host:
         self._left: set[asyncio.Task[Any]] = set()  # what did not care for being stopped
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
-    def exclusive_in(self, owner: str, session: str) -> Callable[[str], AbstractAsyncContextManager[None]]:
-        """Locks of an owner's session, by the keys that tools name."""
-        return partial(self._lock_key, owner, session)
-
     @asynccontextmanager
-    async def _lock_key(self, owner: str, session: str, key: str) -> AsyncIterator[None]:
+    async def hold_key(self, owner: str, session: str, key: str) -> AsyncIterator[None]:
+        """The lock of a key that tools name, in an owner's session."""
         from ronda.store.claims import hold_claim  # most tools name no key
 
         name = f"exclusive {(session, key)!r}"

@@ -50,26 +50,26 @@ class Tail:
 
     async def pump(self) -> None:
         """Until the run is over, or has no followers."""
-        log, id, journal, seen = self._log, self.run.id, self._journal, (-1, -1)
+        log, run_id, journal, seen = self._log, self.run.id, self._journal, (-1, -1)
         loop = asyncio.get_running_loop()
-        asked, news = loop.time(), loop.create_task(journal.wait_for_change(id))
+        asked, news = loop.time(), loop.create_task(journal.wait_for_change(run_id))
         try:
             while self.run.ended is None and log.followers:
-                if (live := self._live.get(id)) is not None:
+                if (live := self._live.get(run_id)) is not None:
                     await self._pump_live(live)
                     continue
                 if news.done():  # a new one before the journal is looked at: what comes after that is not missed
-                    news = loop.create_task(journal.wait_for_change(id))
-                now = await journal.extent(id)
+                    news = loop.create_task(journal.wait_for_change(run_id))
+                now = await journal.extent(run_id)
                 events: Sequence[Event] = log.facts
                 if loop.time() - asked >= ASKS_EVERY:
                     asked, events = loop.time(), await self._read()
                 elif now[0] != seen[0]:
-                    events = await journal.read(id)
+                    events = await journal.read(run_id)
                 if not events:  # forgotten
                     break
                 if now != seen or events is not log.facts:
-                    self.fill(events, await journal.previews(id, len(log.facts) - 1))
+                    self.fill(events, await journal.previews(run_id, len(log.facts) - 1))
                 if now == seen:
                     await asyncio.wait([news])
                 seen = now

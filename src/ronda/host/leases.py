@@ -1,4 +1,4 @@
-"""Whose turn it is in a session: a lease in the store, which all processes see, and a line of those who wait in this one.
+"""Whose turn it is in a session: a lease in the store, which all processes see, and a line of those that wait in this one.
 
 A lease is renewed while its runs are under way. It gives way when its time is up, or at once when its process is dead. Whoever
 cannot wait has the runs that hold it cancelled, in whichever process they are.
@@ -18,7 +18,7 @@ from ronda.host.supervisor import FIRST_PAUSE, LONGEST_PAUSE, Sleep, Supervisor,
 from ronda.store import StoreError
 from ronda.store.sessions import Lease, SessionRow
 from ronda.store.sessions import Sessions as SessionStore
-from ronda.wire.door_request import OnBusy
+from ronda.wire.shared.door_request import OnBusy
 
 if TYPE_CHECKING:
     from ronda.store.claims import Claims

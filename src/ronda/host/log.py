@@ -256,7 +256,7 @@ class Log:
 
     @property
     def has_room(self) -> bool:
-        """Whether more should be read for those who follow: the fastest sets the pace; without followers nothing is held back."""
+        """Whether more should be read for the followers: the fastest sets the pace; without followers nothing is held back."""
         least = self._size - ROOM_BYTES
         for cursor in self._cursors:
             if cursor.taken >= least:

@@ -29,27 +29,27 @@ async def end_children(
 ) -> None:
     """Those that have not ended, and theirs. `left` is told of one that cannot be ended now: the run that started it is over all
     the same."""
-    for id in children:
+    for run_id in children:
         try:
-            await _end_child(journal, id, left)
+            await _end_child(journal, run_id, left)
         except JournalConflict:  # it is driven, and its driver will find that it has no parent
             continue
         except StoreError as error:
             if left is None:
-                log.error("run %s, whose parent is over, could not be ended: %s", id, error)
+                log.error("run %s, whose parent is over, could not be ended: %s", run_id, error)
             else:
-                left(id, error)
+                left(run_id, error)
 
 
-async def _end_child(journal: Journal, id: str, left: Callable[[str, StoreError], None] | None) -> None:
-    events = await journal.resume(id)
-    with release_on_error(journal, id):
+async def _end_child(journal: Journal, run_id: str, left: Callable[[str, StoreError], None] | None) -> None:
+    events = await journal.resume(run_id)
+    with release_on_error(journal, run_id):
         run = rebuild(events) if events else None
         theirs: frozenset[str] = frozenset()
         if run is not None and run.ended is None:
             theirs = waiting_children(run)
             message = "the run that started it is over"
-            journal.append(id, [*run.recover(), RunFinished("cancelled", message=message, at=time.time())])
-            await journal.barrier(id)
-        journal.release(id)
+            journal.append(run_id, [*run.recover(), RunFinished("cancelled", message=message, at=time.time())])
+            await journal.barrier(run_id)
+        journal.release(run_id)
     await end_children(journal, theirs, left)

@@ -15,9 +15,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, cast
 
-from ronda.core.events import PREVIEWS, Asked, Event, Preview, RunFinished
+from ronda.core.events import PREVIEWS, WITHOUT_ANSWER, Asked, Event, Preview, RunFinished
 from ronda.drive import (
     Exclusive,
     Inbox,
@@ -63,9 +63,6 @@ class Approver(Protocol):
         """Who is asked about the calls of children; None: no person can be asked."""
 
     async def drive(self, driving: Callable[..., Awaitable[None]]) -> None: ...
-
-
-_ENDS_WITHOUT_ANSWER: Final = ("failed", "cancelled", "interrupted")
 
 
 async def drive_on(run: Run, driving: Callable[..., Awaitable[None]], answer: Callable[[], Awaitable[bool]]) -> None:
@@ -265,7 +262,7 @@ class LiveRun(Driven):
         try:
             if self.extensions:
                 self._extend()
-            if self.span is None and Tracer.is_idle():  # nearly always
+            if self.span is None and not Tracer.backends:  # nearly always
                 await self._drive(None)
             elif host is None:  # the library's doors have spans of their own
                 spans = run_spans(run)
@@ -341,7 +338,7 @@ class LiveRun(Driven):
 
     def _answer(self) -> Any:
         end, read = self.run.ended, self.read_answer
-        if end is None or end.reason in _ENDS_WITHOUT_ANSWER or read is None:
+        if end is None or end.reason in WITHOUT_ANSWER or read is None:
             return self.run.turns[-1:]
         return read(self.run)
 

@@ -20,9 +20,9 @@ from ronda.host.history import History, new_node
 from ronda.host.leases import Key
 from ronda.host.sessions import MADE_NAME, SessionHost
 from ronda.store.sessions import NO_LABELS, ROOT, NodeRow, SessionRow
-from ronda.wire.door_request import OnBusy
-from ronda.wire.json import encode
-from ronda.wire.sessions import Labels, SessionDocument, SessionFile, write_document
+from ronda.wire.codec.json import encode
+from ronda.wire.own.sessions import Labels, SessionDocument, SessionFile, write_document
+from ronda.wire.shared.door_request import OnBusy
 
 SHOWN_BRANCHES: Final = 100
 
@@ -75,11 +75,15 @@ async def export(
 ) -> bytes:
     """The document of a session as it stands, or of one of its branches."""
     row = await find(host, key)
-    tips = (await host.store.tips(*key))[-SHOWN_BRANCHES:]
     history = await host.history(key, row) if branch is None else await _branch(host, key, row, branch)
-    head = {**summary_of(row), "branches": [_branch_shown(tip, row) for tip in tips]}
+    head = {**summary_of(row), "branches": await branches_of(host, key, row)}
     files = [] if workspaces is None else await workspaces.read(*key)
     return await aside(write_document, history.turns, head, files)
+
+
+async def branches_of(host: SessionHost, key: Key, row: SessionRow) -> list[dict[str, Any]]:
+    """The newest of a session's branches."""
+    return [_branch_shown(tip, row) for tip in (await host.store.tips(*key))[-SHOWN_BRANCHES:]]
 
 
 def _branch_shown(tip: NodeRow, row: SessionRow) -> dict[str, Any]:
@@ -93,15 +97,17 @@ def _branch_shown(tip: NodeRow, row: SessionRow) -> dict[str, Any]:
 
 
 async def _branch(host: SessionHost, key: Key, row: SessionRow, branch: str) -> History:
-    history = await host.read(key, _branch_number(branch), row.size)
+    history = await host.read(key, branch_number(branch), row.size)
     if not history.turns:
-        raise NotFound(
-            f"the session '{row.name}' has no branch '{branch[:40]}'", param="branch", code="branch_not_found"
-        )
+        raise no_branch(row, branch)
     return history
 
 
-def _branch_number(branch: str) -> int:
+def no_branch(row: SessionRow, branch: str) -> NotFound:
+    return NotFound(f"the session '{row.name}' has no branch '{branch[:40]}'", param="branch", code="branch_not_found")
+
+
+def branch_number(branch: str) -> int:
     return int(branch) if branch.isdecimal() and len(branch) < 10 else -1
 
 
@@ -122,14 +128,10 @@ async def change(
     row = await find(host, key)
     old = _decode_labels(row.labels)
     new = msgspec.structs.replace(old, **{name: getattr(labels, name) for name in given})
-    head = None if branch is None else _branch_number(branch)
+    head = None if branch is None else branch_number(branch)
     async with _exclusive(host, key, "reject"):
         if not await host.store.change(*key, host.now(), head=head, labels=_write_labels(new)):
-            raise NotFound(
-                f"the session '{row.name}' has no branch '{(branch or '')[:40]}'",
-                param="branch",
-                code="branch_not_found",
-            )
+            raise no_branch(row, branch or "")
     return await find(host, key)
 
 
@@ -146,7 +148,7 @@ async def fork(
     *,
     num_turns: int | None = None,
     run: str | None = None,
-    round: int | None = None,
+    round_index: int | None = None,
     workspaces: WorkspaceFiles | None = None,
 ) -> str:
     """A copy under another name: of all, up to an answer (the `num_turns`-th), or up to a round of a run."""
@@ -155,7 +157,7 @@ async def fork(
         history = await host.history(key, row)
         turns = history.turns if num_turns is None else history.turns[: _answers_end(history.turns, num_turns)]
     else:
-        turns = await _up_to_round(host, key, row, run, round)
+        turns = await _up_to_round(host, key, row, run, round_index)
     name = name or f"{MADE_NAME}{os.urandom(12).hex()}"
     node = await aside(new_node, ROOT, 0, turns)
     if not await host.store.create(key[0], name, node, row.labels or NO_LABELS, host.now()):
@@ -175,18 +177,20 @@ def _answers_end(turns: Sequence[Turn], count: int) -> int:
     return len(turns)
 
 
-async def _up_to_round(host: SessionHost, key: Key, row: SessionRow, run: str, round: int | None) -> tuple[Turn, ...]:
+async def _up_to_round(
+    host: SessionHost, key: Key, row: SessionRow, run: str, round_index: int | None
+) -> tuple[Turn, ...]:
     number = await host.store.node_of(*key, run)
     path = [] if number is None else await host.store.path(*key, number)
     if not path:
         raise NotFound(f"the session '{row.name}' has no run '{run[:100]}'", param="run", code="run_not_found")
     node, turns = path[-1], (await host.read(key, path[-1].number, row.size)).turns
-    if round is None:
+    if round_index is None:
         return turns
     rounds = [at for at in range(node.upto + node.asked, len(turns)) if type(turns[at]) is AssistantTurn]
-    if round >= len(rounds):
+    if round_index >= len(rounds):
         raise BadRequest(f"the run '{run}' has {len(rounds)} rounds, which count from 0", param="round")
-    end = rounds[round] + 1
+    end = rounds[round_index] + 1
     return turns[: end + 1] if end < len(turns) and type(turns[end]) is ToolTurn else turns[:end]
 
 

@@ -16,10 +16,10 @@ from ronda.core.parts import AssistantTurn, ToolTurn, Turn, Usage
 from ronda.drive.offload import aside
 from ronda.host.history import history_of
 from ronda.host.leases import Key
-from ronda.host.session_documents import find, summary_of
+from ronda.host.session_documents import branch_number, branches_of, find, no_branch, summary_of
 from ronda.host.sessions import SessionHost
 from ronda.store.sessions import NodeRow
-from ronda.wire.sessions import write_messages
+from ronda.wire.own.sessions import write_messages
 
 ReadRun = Callable[[str], Awaitable[list[Event]]]
 
@@ -34,10 +34,16 @@ class TurnPlace(Struct):
     usage: Usage | None = None
 
 
-async def write_page(host: SessionHost, key: Key, limit: int, before: int | None, read_run: ReadRun) -> dict[str, Any]:
-    """The last `limit` turns before the turn `before`; `next` is the `before` of the page that comes before this one."""
+async def write_page(
+    host: SessionHost, key: Key, limit: int, before: int | None, branch: str | None, read_run: ReadRun
+) -> dict[str, Any]:
+    """The last `limit` turns before the turn `before`, of the session as it stands or of one of its branches; `next` is the
+    `before` of the page that comes before this one."""
     row = await find(host, key)
-    path = await host.store.path(*key, row.head)
+    tip = row.head if branch is None else branch_number(branch)
+    path = await host.store.path(*key, tip)
+    if branch is not None and not path:
+        raise no_branch(row, branch)
     turns = (await aside(history_of, path)).turns
     places = _places(path)
     end = len(turns) if before is None else min(before, len(turns))
@@ -46,7 +52,8 @@ async def write_page(host: SessionHost, key: Key, limit: int, before: int | None
         said = [(turn, place) for turn, place in zip(turns, places, strict=True) if place.run == run]
         _fill_in(said, await read_run(run))
     data = [_write_turn(number, turns[number], places[number]) for number in range(begin, end)]
-    return {**summary_of(row), "data": data, "has_more": begin > 0, "next": str(begin) if begin else None}
+    shown = {**summary_of(row), "branch": str(tip), "branches": await branches_of(host, key, row)}
+    return {**shown, "data": data, "has_more": begin > 0, "next": str(begin) if begin else None}
 
 
 def _places(path: Sequence[NodeRow]) -> list[TurnPlace]:

@@ -38,9 +38,9 @@ from ronda.host.supervisor import Sleep
 from ronda.journal.tally import first_words
 from ronda.store.sessions import NO_BOUNDS, NO_LABELS, ROOT, Bounds, SessionRow
 from ronda.store.sessions import Sessions as SessionStore
-from ronda.wire.door_request import SessionWish
-from ronda.wire.json import encode
-from ronda.wire.sessions import Labels
+from ronda.wire.codec.json import encode
+from ronda.wire.own.sessions import Labels
+from ronda.wire.shared.door_request import SessionWish
 
 if TYPE_CHECKING:
     from ronda.core.run import Run
@@ -188,7 +188,7 @@ class SessionHost:
                 await visit.hold.release()
 
     def over_soon(self, run: str) -> None:
-        """The same, for those who cannot wait."""
+        """The same, for callers that cannot wait."""
         if run in self._visits:
             self.leases.do_later("the release of a session", self.over(run))
 

@@ -93,7 +93,7 @@ def repair_messages(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, 
             message = _with_call(message, f"call_{at}") if before_result else message
             waiting = [str(call.get("id") or "") for call in message.get("tool_calls") or ()]
         elif role == "tool" and message.get("tool_call_id") is not None:
-            waiting = [id for id in waiting if id != message["tool_call_id"]]
+            waiting = [call_id for call_id in waiting if call_id != message["tool_call_id"]]
         elif _has_no_id(message):
             message = {**message, "tool_call_id": waiting.pop(0)} if waiting else {**message, "role": "user"}
         out.append(message)
@@ -104,7 +104,7 @@ def _has_no_id(message: Mapping[str, Any]) -> bool:
     return message.get("role") == "tool" and message.get("tool_call_id") is None
 
 
-def _with_call(message: Mapping[str, Any], id: str) -> Mapping[str, Any]:
+def _with_call(message: Mapping[str, Any], call_id: str) -> Mapping[str, Any]:
     content = message.get("content")
     if message.get("tool_calls") or not isinstance(content, str):
         return message
@@ -116,4 +116,4 @@ def _with_call(message: Mapping[str, Any], id: str) -> Mapping[str, Any]:
     if not isinstance(call.get("name"), str) or not isinstance(arguments, dict):
         return message
     function = {"name": call["name"], "arguments": msgspec.json.encode(arguments).decode()}
-    return {**message, "content": None, "tool_calls": [{"id": id, "type": "function", "function": function}]}
+    return {**message, "content": None, "tool_calls": [{"id": call_id, "type": "function", "function": function}]}

@@ -19,10 +19,10 @@ from ronda.prompty.check import check
 from ronda.prompty.connections import clear_connections, get_connection, register_connection, resolve_connection
 from ronda.prompty.discovery import ModelInfo, enrich, map_model, map_models, read_capabilities
 from ronda.prompty.errors import BadPrompty, InvokerError, PromptyNotFound
-from ronda.prompty.inputs import read_input
 from ronda.prompty.json_schema import schema
 from ronda.prompty.load import load, load_async, loads
 from ronda.prompty.model import Prompty, to_dict
+from ronda.prompty.preparation import read_input
 from ronda.prompty.registry import (
     bind_tools,
     clear_tool_handlers,

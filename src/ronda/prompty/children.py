@@ -3,7 +3,7 @@
 The path is relative to the file that declares the tool, and may not lead out of the allowed folders. All files below one are
 looked at when it starts: one that would start itself, at any distance, is refused before a model is called.
 
-Agents that know each other by name may well ask each other: only how deep they go is bounded, by whoever starts them.
+Agents that know each other by name may well ask each other: only how deep they go is bounded, by the code that starts them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ INPUT: Final = "input"  # what an agent is asked that has no inputs of its own
 class Child(Struct, frozen=True):
     """A file to start, and the handlers that its parent was given: they run what the file declares under their names.
 
-    `asks`: the file has no inputs, and what it is called with is what somebody says to it."""
+    `asks`: the file has no inputs, and what it is called with is a message to it."""
 
     prompty: Prompty
     tools: Lent
@@ -107,7 +107,7 @@ class Children:
         return labels
 
     def _known_spec(self, declared: Tool) -> ToolSpec | None:
-        """Of a tool that somebody here runs; of an MCP server, one of all its tools."""
+        """Of a tool that runs here; of an MCP server, one of all its tools."""
         if isinstance(declared, McpTool):
             server = None if self._lent.mcp is None else self._lent.mcp.connection(declared.server_name)
             return None if server is None else ToolSpec(declared.name, labels=server.server.labels)
@@ -155,7 +155,7 @@ class Children:
 
 def agent_tool(name: str, child: Prompty, lent: Lent, labels: Iterable[str] = ()) -> AgentTool:
     """An agent as a tool under its name: its parameters are its inputs, or what it is to be asked."""
-    from ronda.tools.mcp.names import offered_name  # for those who have such agents
+    from ronda.tools.mcp.names import offered_name  # only files with such agents need it
 
     declared = PromptyTool(
         name=offered_name(None, name.replace("/", "_")), description=child.description or f"The agent {name}."

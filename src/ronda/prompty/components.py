@@ -4,8 +4,8 @@
     parser      template.parser.kind        processor   model.provider
 
 Asked in this order: what was registered here, then what other packages offer as entry points under the specification's
-group names. A package is only loaded for a key that nobody registered. What a component can do is known
-to whoever asks for it; here it is an object that was made once.
+group names. A package is only loaded for a key that is not registered. What a component can do is known
+to the code that asks for it; here it is an object that was made once.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _get(component: Component, key: str) -> Any:
 
 
 def _find_entry_point(component: Component, key: str) -> Make | None:
-    from importlib.metadata import entry_points  # 20 ms, for keys nobody registered
+    from importlib.metadata import entry_points  # 20 ms, for keys that are not registered
 
     for point in entry_points(group=_GROUPS[component], name=key):
         try:

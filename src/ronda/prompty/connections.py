@@ -1,6 +1,6 @@
 """Names → connections that the host registered, for files that say `connection: {kind: reference, name: …}`.
 
-So a file that is shared, or written by somebody else, holds no address and no key. Process-wide and safe from any thread.
+So a file that is shared, or written by another person, holds no address and no key. Process-wide and safe from any thread.
 A whole provider can be registered too: anything with a `call`, such as a `ScriptedModel`.
 """
 
@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ronda.errors import BadConfig, quote_names
 from ronda.prompty.errors import BadPrompty, ConnectionMissing
-from ronda.prompty.location import At
-from ronda.prompty.model import Connection, OAuthConnection, ReferenceConnection
-from ronda.prompty.read_connection import read_connection
-from ronda.prompty.report import Report
+from ronda.prompty.model import CONNECTIONS, Connection, OAuthConnection, ReferenceConnection
+from ronda.prompty.report import At, Report
 from ronda.providers.grants import Grant
 
 if TYPE_CHECKING:
     from ronda.drive import Provider
+
 
 Registered: TypeAlias = "Connection | Provider"
 
@@ -94,3 +93,49 @@ def _read(name: str, fields: Mapping[str, Any]) -> Connection:
     if connection is None or report.errors:
         raise BadConfig(f"the connection '{name}' cannot be used: {report.errors[0].where}: {report.errors[0]}")
     return connection
+
+
+# A connection as a file, or the host, says it → a `Connection` of its kind.
+
+CONNECTION = {  # what each kind has of its own: texts, but for `scopes`
+    "key": ("endpoint", "apiKey"),
+    "reference": ("name", "target"),
+    "remote": ("name", "endpoint", "target"),
+    "anonymous": ("endpoint",),
+    "foundry": ("endpoint", "name", "connectionType"),
+    "oauth": ("endpoint", "clientId", "clientSecret", "tokenUrl", "scopes"),
+}
+
+
+def read_connection(at: At) -> Connection | None:
+    if not at.is_mapping():
+        return None
+    kind = at["kind"].maybe_text()
+    if not kind:
+        if kind == "" or not at["kind"].is_given:
+            at["kind"].problem(f"a connection needs a kind: {quote_names(CONNECTIONS)}, or one that the provider knows")
+        return None
+    common: dict[str, Any] = {
+        "authentication_mode": at["authenticationMode"].maybe_text(),
+        "usage_description": at["usageDescription"].maybe_text(),
+    }
+    if (mode := common["authentication_mode"]) not in (None, "user", "system"):
+        at["authenticationMode"].warn(f"'{mode}' is neither 'user' nor 'system'")
+    own = CONNECTION.get(kind, ())
+    known = ("kind", "authenticationMode", "usageDescription", *own)
+    common["extra"] = {key: value for key, value in at.mapping().items() if key not in known}
+    if kind not in CONNECTIONS:
+        return Connection(kind=kind, **common)
+    fields: dict[str, Any] = {
+        _snake(name): at[name].texts() if name == "scopes" else at[name].maybe_text()
+        for name in own
+        if at[name].is_given
+    }
+    if kind == "reference" and not fields.get("name"):
+        at["name"].problem("a connection of kind 'reference' needs the name of a registered one")
+        return None
+    return CONNECTIONS[kind](**common, **fields)
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)

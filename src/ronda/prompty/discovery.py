@@ -1,7 +1,7 @@
 """What a provider says about its models → `ModelInfo`, and a table of capabilities → what the provider left out.
 
 Some providers list context windows and modalities, others only names. What the provider says always wins, an empty list
-too: a table only fills in what is missing. Whoever calls brings the table; nothing is fetched here.
+too: a table only fills in what is missing. The caller brings the table; nothing is fetched here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OUTPUTS = ("outputModalities", "output_modalities", "supportedOutputModalities"
 def map_model(provider: str, raw: Raw, shape: str | None = None) -> ModelInfo:
     """One record of a provider's list. `shape` says which of several lists it is from; else it is told by its fields.
 
-    A provider nobody knows is read as one that speaks OpenAI's interface, whose servers each add fields of their own.
+    An unknown provider is read as one that speaks OpenAI's interface, whose servers each add fields of their own.
     """
     if shape is None and provider in ("foundry", "azure"):
         shape = "catalog" if "id" in raw and "properties" not in raw else "deployment"

@@ -41,7 +41,7 @@ class ConnectionMissing(BadPrompty):
 
 
 class InvokerError(BadConfig):
-    """A file asks for a component that nobody registered."""
+    """A file asks for a component that is not registered."""
 
 
 def _again(kind: type[BadPrompty], message: str, path: str | None, line: int | None, field: str | None) -> BadPrompty:

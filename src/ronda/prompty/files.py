@@ -74,8 +74,8 @@ class Disk:
                 files = {name: data.decode() for name, data in self._read.items()}
             except UnicodeDecodeError:  # nothing that an agent is made of
                 return None
-            hash = blake2b(msgspec.json.encode((files, self._links)), digest_size=20).hexdigest()
-            self._agent_file = AgentFile(str(path), hash, files, self._links)
+            digest = blake2b(msgspec.json.encode((files, self._links)), digest_size=20).hexdigest()
+            self._agent_file = AgentFile(str(path), digest, files, self._links)
         file = self._agent_file
         return file if file.path == str(path) else msgspec.structs.replace(file, path=str(path))
 

@@ -1,4 +1,4 @@
-"""A declared tool and whoever runs it → a tool of one run: what the model wrote, and what the inputs say, go to the handler.
+"""A declared tool and its handler → a tool of one run: what the model wrote, and what the inputs say, go to the handler.
 
 Bindings are filled in here, last: the model neither sees a bound parameter nor can it say anything about it. An input that
 is not there fills in nothing, and leaves what the model wrote (§9.5).
@@ -72,7 +72,7 @@ class KindTool:
 
 
 class MissingTool:
-    """Declared, and nobody runs it: the loop ends a run whose model asks for it, before this is called."""
+    """Declared, and without a handler: the loop ends a run whose model asks for it, before this is called."""
 
     def __init__(self, spec: ToolSpec) -> None:
         self.spec = replace(spec, kind="caller")

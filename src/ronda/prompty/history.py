@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from ronda.core.parts import Text, Turn, UserTurn
 from ronda.prompty.model import Prompty
-from ronda.wire.conversation import without_instructions
+from ronda.wire.shared.conversation import without_instructions
 
 _MARK: Final = secrets.token_hex(16)  # stands where the conversation goes; no client can guess it
 PLACE_OF_THREAD: Final = [{"role": "user", "content": _MARK}]
 
 
 def thread_of(prompty: Prompty, inputs: Mapping[str, Any]) -> str | None:
-    """The input that a conversation is the value of, if nobody gave it one."""
+    """The input that a conversation is the value of, if it was given none."""
     return next((one.name for one in prompty.inputs if one.kind == "thread" and one.name not in inputs), None)
 
 

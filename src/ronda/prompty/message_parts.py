@@ -170,5 +170,5 @@ def _first_text(value: Mapping[str, Any], *keys: str) -> str | None:
 
 
 def _format(value: Mapping[str, Any]) -> str | None:
-    format = _first_text(value, "format")
-    return f"audio/{format}" if format else None
+    audio_format = _first_text(value, "format")
+    return f"audio/{audio_format}" if audio_format else None

@@ -225,7 +225,7 @@ Tool: TypeAlias = FunctionTool | McpTool | OpenApiTool | PromptyTool | CustomToo
 
 
 class Format(Struct, frozen=True, rename="camel", kw_only=True):
-    """`strict` of None was not said. The schema's default is false, the reference's true: whoever renders decides."""
+    """`strict` of None was not said. The schema's default is false, the reference's true: the renderer decides."""
 
     kind: str = "jinja2"
     strict: bool | None = None
@@ -243,9 +243,9 @@ class Template(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Host:
-    """What whoever loaded a file allows it, and the files below it: folders to read from, an environment instead of the
-    process's. It is no part of the file: two files that say the same are equal whoever loaded them. And it is never shown:
-    there are keys in an environment."""
+    """What the loading program allows a file, and the files below it: folders to read from, an environment instead of the
+    process's. It is no part of the file: two files that say the same are equal, whatever program loaded them. And it is never
+    shown: there are keys in an environment."""
 
     __slots__ = ("_parts", "env", "files", "roots")
 

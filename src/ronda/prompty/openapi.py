@@ -4,7 +4,7 @@
     connection      its endpoint comes before the servers of the document; its key is sent there and nowhere else
 
 A document that was fetched may name only servers of its own origin: others must be named by the file that is run, in its
-connection, so that nobody else's document decides whom this machine calls.
+connection, so that no document from elsewhere decides whom this machine calls.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ronda.tools.openapi.tool import OperationTool, origin_of
 MAX_OPERATIONS: Final = 128  # no provider takes more tools than that
 MAX_FILES: Final = 50  # that one document refers to
 KEPT: Final = 16  # documents, so that the next run need not read them again
-KEPT_SECONDS: Final = 300.0  # of one that was fetched: nobody says when it changes
+KEPT_SECONDS: Final = 300.0  # of one that was fetched: it does not say when it changes
 
 
 async def operations_of(declared: OpenApiTool, prompty: Prompty, taken: set[str]) -> list[Tool]:

@@ -3,7 +3,7 @@
     parameters_of(properties)                 as declared: what is not required may be left out
     parameters_of(properties, strict=True)    every property required, optional ones nullable, and nothing else allowed
 
-The strict form is what providers that hold a model to a schema ask for, at every depth. A kind that nobody knows constrains
+The strict form is what providers that hold a model to a schema ask for, at every depth. An unknown kind constrains
 nothing. Bound parameters are left out: the model neither sees nor fills them.
 """
 
@@ -44,7 +44,7 @@ def parameters_of(
 
 
 def without_bound(schema: Mapping[str, Any], bound: Collection[str]) -> dict[str, Any]:
-    """A schema that somebody else wrote, without the bound parameters."""
+    """A schema from elsewhere, without the bound parameters."""
     rest = dict(schema)
     if isinstance(properties := schema.get("properties"), Mapping):
         rest["properties"] = {name: one for name, one in properties.items() if name not in bound}

@@ -119,7 +119,7 @@ def _reader(provider: str, api: str) -> Callable[[bytes], ModelFinished]:
             from ronda.wire.mistral.client_answer import read_plain as read_mistral
 
             return read_mistral
-        case _:  # whoever else there is speaks Chat Completions
+        case _:  # all others speak Chat Completions
             from ronda.wire.openai_chat.client_answer import read_plain as read_completion
 
             return read_completion

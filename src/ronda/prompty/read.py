@@ -8,11 +8,11 @@ can't be meant.
 from __future__ import annotations
 
 from ronda.errors import quote_names
-from ronda.prompty.location import At
+from ronda.prompty.connections import read_connection
 from ronda.prompty.model import API_TYPES, Format, Model, ModelOptions, Parser, Prompty, Template
-from ronda.prompty.read_connection import read_connection
 from ronda.prompty.read_properties import read_properties
 from ronda.prompty.read_tools import check_bindings, read_tools
+from ronda.prompty.report import At
 
 TOP = tuple(name for name in Prompty.__struct_encode_fields__ if name not in ("path", "bodyLine", "host"))
 MODEL = Model.__struct_encode_fields__

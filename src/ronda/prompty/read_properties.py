@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ronda.errors import quote_names
-from ronda.prompty.location import At
 from ronda.prompty.model import KINDS, Property
+from ronda.prompty.report import At
 
 _Named = TypeVar("_Named")
 
@@ -139,7 +139,7 @@ def _branches(at: At) -> tuple[Property, ...] | None:
     found = []
     for item in at.items():
         if isinstance(item.value, dict):
-            name = item["name"].value  # nobody needs it
+            name = item["name"].value  # it is not needed
             found.append(_property(item, name if isinstance(name, str) else ""))
         else:
             item.problem("a branch of a union is a property, written as a mapping")

@@ -6,7 +6,7 @@ import difflib
 from typing import Any, cast
 
 from ronda.errors import quote_names
-from ronda.prompty.location import At
+from ronda.prompty.connections import read_connection
 from ronda.prompty.model import (
     ApprovalMode,
     Binding,
@@ -18,8 +18,8 @@ from ronda.prompty.model import (
     Property,
     Tool,
 )
-from ronda.prompty.read_connection import read_connection
 from ronda.prompty.read_properties import is_property, read_named, read_properties
+from ronda.prompty.report import At
 
 TOOL = ("name", "kind", "description", "bindings")
 TOOLS = {
@@ -138,7 +138,7 @@ def _openapi(at: At, common: dict[str, Any]) -> OpenApiTool:
 
 
 def check_bindings(at: At, tools: tuple[Tool, ...], inputs: tuple[Property, ...]) -> None:
-    """A binding whose input is not there injects nothing, so the model would miss a parameter that nobody fills in."""
+    """A binding whose input is not there injects nothing, so the model would miss a parameter that is never filled in."""
     names = {one.name for one in inputs}
     entries = dict(at.fields())
     for item in at.items():

@@ -1,6 +1,6 @@
 """`${env:NAME:default}` and `${file:path}` in a tree of values → what they stand for.
 
-A whole string is a reference or it is text: nothing is replaced inside of it, and a protocol nobody knows leaves it as it
+A whole string is a reference or it is text: nothing is replaced inside of it, and an unknown protocol leaves it as it
 is. Every string of the tree counts, in lists too, and those of a JSON or YAML file that was brought in; what an environment
 variable says, or a file of plain text, is never read as a reference again.
 

@@ -29,7 +29,7 @@ KindHandler: TypeAlias = Callable[..., Any]  # (tool, arguments, agent, inputs) 
 
 
 class AgentNames(Protocol):
-    """Whoever knows the agents of a server by their names, as one of its owners may use them."""
+    """Finds the agents of a server by their names, as one of its owners may use them."""
 
     def path(self, name: str) -> str | None:
         """Where the file of this name is, or would be; None where there are no files."""
@@ -44,8 +44,8 @@ class AgentNames(Protocol):
 class Lent(dict[str, Handler]):
     """Handlers that a run lends to the files it starts: each runs what such a file declares under its name, and adds nothing.
 
-    `otherwise` makes a tool of the name of a declared function that nobody else runs. `mcp` are the MCP servers that a file may
-    name, and `agents` knows the agents that it may; without, these are the files beside it.
+    `otherwise` makes a tool of the name of a declared function that has no other handler. `mcp` are the MCP servers that a file
+    may name, and `agents` knows the agents that it may; without, these are the files beside it.
     """
 
     def __init__(

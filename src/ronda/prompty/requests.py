@@ -9,7 +9,7 @@ import msgspec
 
 from ronda.prompty.message_parts import Message
 from ronda.prompty.model import Prompty
-from ronda.prompty.options import additional
+from ronda.prompty.upstream import additional
 
 _encode = msgspec.json.Encoder().encode
 

@@ -56,17 +56,17 @@ def read_structured(text: str) -> Any:
     return StructuredResult(value, text) if isinstance(value, dict) else value
 
 
-def cast(result: Any, type: type[T]) -> T:
+def cast(result: Any, wanted: type[T]) -> T:
     """An instance of `type`: a pydantic model, a dataclass, a msgspec Struct, a TypedDict, a plain type.
 
     Raises `TypeError` where the result does not fit.
     """
-    if type is str and isinstance(result, str):
+    if wanted is str and isinstance(result, str):
         return result  # type: ignore[return-value]  # T is str, as just seen
     text = _json_of(result)
-    name = getattr(type, "__name__", str(type))
+    name = getattr(wanted, "__name__", str(wanted))
     try:
-        return read_output(type, text)  # type: ignore[no-any-return]  # which is what a type is read to
+        return read_output(wanted, text)  # type: ignore[no-any-return]  # which is what a type is read to
     except (ValueError, TypeError, RecursionError) as error:
         raise TypeError(f"the result cannot be cast to {name}: {error}") from error
 

@@ -2,7 +2,7 @@
 
 A marker is a line of its own: `user:`, `# system:`, `assistant[name=Bob, id=7]:`. Markers are read from a copy of the text in
 which everything that is not by the author's own hand is one opaque character, so the roles follow from the template alone,
-whatever an input says and however it got there. Text of which nobody knows where it came from is taken for the author's; where
+whatever an input says and however it got there. Text of unknown origin is taken for the author's; where
 that will not do, `guard` the template before a foreign renderer sees it, and give `parse` the same nonce.
 """
 

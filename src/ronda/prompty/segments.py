@@ -109,7 +109,7 @@ class Rich(Struct, frozen=True, gc=False):
 
 def rich(name: str, kind: RichKind, value: Any) -> Rich:
     """The one prefix serves all kinds. Eight digits, as the vectors have it, where the text of the spec says sixteen:
-    nothing here depends on nobody guessing them, since placement is read from segments."""
+    nothing here depends on their being secret, since placement is read from segments."""
     return Rich(name, kind, value, f"__PROMPTY_THREAD_{secrets.token_hex(4)}_{name}__")
 
 

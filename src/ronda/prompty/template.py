@@ -39,7 +39,7 @@ def render(
     template: str,
     inputs: Mapping[str, Any] | None = None,
     *,
-    format: str = "jinja2",
+    format: str = "jinja2",  # noqa: A002  # Prompty's own word: callers say `format="mustache"`
     kinds: Mapping[str, str] | None = None,
     strict: bool | Collection[str] = False,
     limits: Limits = LIMITS,
@@ -52,7 +52,7 @@ def render_segments(
     template: str,
     inputs: Mapping[str, Any] | None = None,
     *,
-    format: str = "jinja2",
+    format: str = "jinja2",  # noqa: A002  # Prompty's own word: callers say `format="mustache"`
     kinds: Mapping[str, str] | None = None,
     strict: bool | Collection[str] = False,
     limits: Limits = LIMITS,
@@ -76,14 +76,14 @@ def messages_from(
     inputs: Mapping[str, Any] | None = None,
     kinds: Mapping[str, str] | None = None,
     *,
-    format: str = "jinja2",
+    format: str = "jinja2",  # noqa: A002  # Prompty's own word: callers say `format="mustache"`
     strict: bool | Collection[str] = False,
     limits: Limits = LIMITS,
 ) -> list[Message]:
     """Rendered and parsed. A thread the template never mentions comes after everything else."""
     with span("render", signature="ronda.prompty.template.render", inputs=inputs) as emit:
         segments = render_segments(template, inputs, format=format, kinds=kinds, strict=strict, limits=limits)
-        if current_span() is not None:  # somebody wants to know
+        if current_span() is not None:  # a tracer wants to know
             emit("result", str(RenderedText(segments)))
     with span("parse", signature="ronda.prompty.roles.parse") as emit:
         if current_span() is not None:
@@ -104,17 +104,17 @@ _Render = Callable[[str, Mapping[str, Any], Out, Budget], tuple[Segment, ...]]
 _Names = Callable[[str], frozenset[str]]
 
 
-def _engine(format: str) -> tuple[_Render, _Names]:
-    """Imported when asked for: Jinja2 is not needed by those who never render."""
-    if format == "mustache":
+def _engine(name: str) -> tuple[_Render, _Names]:
+    """Imported when asked for: programs that never render do not need Jinja2."""
+    if name == "mustache":
         from ronda.prompty import mustache
 
         return mustache.render, mustache.names
-    if format in ("jinja2", "*", ""):
+    if name in ("jinja2", "*", ""):
         from ronda.prompty import jinja
 
         return jinja.render, jinja.names
-    raise TemplateError(f"No renderer registered for key: {format}")
+    raise TemplateError(f"No renderer registered for key: {name}")
 
 
 def _values(inputs: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:

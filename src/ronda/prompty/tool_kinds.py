@@ -4,7 +4,7 @@
     prompty     another file, started as a child of the run
     openapi     one tool for each operation of the document, which really calls the API
     mcp         one tool for each tool of the server
-    any other   whoever is registered for the kind, or an installed package that brings it along
+    any other   what is registered for the kind, or an installed package that brings it along
 
 and for each name under `agents` the agent of that name, started as a child of the run.
 

@@ -49,7 +49,7 @@ def without_nulls(tool: FunctionTool, arguments: dict[str, Any]) -> dict[str, An
 
 
 def without_bound_parameters(spec: ToolSpec, bound: Collection[str]) -> ToolSpec:
-    """Of a tool that somebody else describes: the parameters that are bound are not shown to the model."""
+    """Of a tool that is described elsewhere: the parameters that are bound are not shown to the model."""
     if not bound:
         return spec
     schema = without_bound(msgspec.json.decode(spec.parameters), bound)

@@ -26,9 +26,9 @@ from typing import Any, TypeAlias, assert_never
 
 from ronda.core import events
 from ronda.core.calls import OUTCOME_UNKNOWN
-from ronda.core.output import final_text
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.run import Run
+from ronda.core.transcript import final_text
 from ronda.prompty.turns import count_of, messages_of
 
 OnTurnEvent: TypeAlias = Callable[[str, dict[str, Any]], object]
@@ -82,8 +82,8 @@ class TurnEvents:
                 self._settled(run)
             case events.Checked():
                 self._checked(run, event)
-            case events.ToolStarted(call_id=id):
-                self._start(self._calls[id])
+            case events.ToolStarted(call_id=call_id):
+                self._start(self._calls[call_id])
             case events.ToolFinished(result=result):
                 self._result(result)
                 self._settled(run)
@@ -116,11 +116,11 @@ class TurnEvents:
             case _:
                 assert_never(event)
 
-    def _emit(self, type: str, **data: Any) -> None:
+    def _emit(self, kind: str, **data: Any) -> None:
         try:
-            self._on_event(type, data)
+            self._on_event(kind, data)
         except Exception:
-            _log.exception("on_event failed with a %r event; the run goes on", type)
+            _log.exception("on_event failed with a %r event; the run goes on", kind)
 
     def _status(self, message: str) -> None:
         self._emit("status", message=message)
@@ -136,9 +136,9 @@ class TurnEvents:
 
     # ---- steering, retries, compaction -------------------------------------------------------------------------------
 
-    def _steering_taken(self, run: Run, next: events.Event) -> None:
+    def _steering_taken(self, run: Run, next_event: events.Event) -> None:
         """Messages that were taken together are told together: when something else comes."""
-        if run.steered > self._steered and type(next) is not events.Steered:
+        if run.steered > self._steered and type(next_event) is not events.Steered:
             self._steered = run.steered
             self._begin()
             self._status("Injecting steering message")
@@ -193,7 +193,9 @@ class TurnEvents:
         approved = event.decision == "approve"
         reason = {} if event.message is None else {"reason": event.message}
         is_open = {question.id for question in run.questions}
-        for question in [id for id in self._questions if id not in is_open]:  # several, if the answer is remembered
+        for question in [
+            question_id for question_id in self._questions if question_id not in is_open
+        ]:  # several, if the answer is remembered
             call = self._questions.pop(question)
             if not approved:
                 self._denied.add(call)
@@ -201,7 +203,7 @@ class TurnEvents:
         self._settled(run)
 
     def _settled(self, run: Run) -> None:
-        """Results that nobody computed (a denial, arguments that cannot be read), and the end of a round."""
+        """Results that no tool computed (a denial, arguments that cannot be read), and the end of a round."""
         closed = run.tool_rounds > self._tool_rounds
         for result in run.last_results if closed else run.results:
             if result.call_id not in self._shown_results:
@@ -228,7 +230,7 @@ class TurnEvents:
             case _:
                 try:
                     response = self._read(run)
-                except Exception as error:  # whoever asked for the answer is told by the door itself
+                except Exception as error:  # the caller that asked for the answer gets it from the door itself
                     self._emit("error", message=str(error), errorKind="output", phase="process")
                     return
                 self._emit("done", response=response, messages=messages_of(run.shown))

@@ -38,10 +38,10 @@ from ronda.core.parts import (
 )
 from ronda.prompty.message_parts import Message, Part, sniff
 from ronda.prompty.segments import TemplateError
-from ronda.wire.native import callers
 from ronda.wire.openai_chat import API as CHAT
 from ronda.wire.openai_chat.client_request import write_turn
 from ronda.wire.openai_responses import API as RESPONSES
+from ronda.wire.upstream.native import callers
 
 _ITEM: Final = "responses_function_call"
 # What turns have words for themselves, and what is no member of a message.
@@ -72,12 +72,12 @@ def _turns(message: Message) -> list[Turn]:
 
 def _function_call(message: Message, item: Mapping[str, Any]) -> list[Turn]:
     value = message.metadata.get("tool_call_id")
-    id = str(item.get("call_id") or value or item.get("id") or "")
+    call_id = str(item.get("call_id") or value or item.get("id") or "")
     arguments = item.get("arguments", "{}")
     written = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
     native = Native(callers(RESPONSES), Raw(msgspec.json.encode([{"type": "function_call", **item}])))
-    call = AssistantTurn((ToolCall(id, item["name"], written),), "tool_calls", native)
-    return [call] if message.role == "assistant" else [call, ToolTurn((ToolResult(id, message.text),))]
+    call = AssistantTurn((ToolCall(call_id, item["name"], written),), "tool_calls", native)
+    return [call] if message.role == "assistant" else [call, ToolTurn((ToolResult(call_id, message.text),))]
 
 
 def _chat(message: Message, turn: Turn) -> Native | None:
@@ -246,9 +246,9 @@ def _part(part: UserPart) -> Part:
             return Part("text", text)
         case Image(url=url, detail=detail):
             return Part("image", url, detail=detail)
-        case Audio(data=data, format=format):
-            return Part("audio", data, f"audio/{format}")
+        case Audio(data=data, format=audio_format):
+            return Part("audio", data, f"audio/{audio_format}")
         case Video(url=url):
             return Part("video", url)
-        case File(data=data, name=name, id=id):
-            return Part("file", data or "", name=name, id=id)
+        case File(data=data, name=name, id=file_id):
+            return Part("file", data or "", name=name, id=file_id)

@@ -43,7 +43,7 @@ def validate(
         host = Host([os.fspath(root) for root in allowed_file_roots], env)
         found += _Validation(replace(prompty, host=host), report).problems()
     errors = {problem.field for problem in found if problem.field}
-    # A file that a tool names and that is not there is only a warning to whoever loads; here it is an error, and said once.
+    # A file that a tool names and that is not there is only a warning when a file is loaded; here it is an error, and said once.
     found += [one for one in report.problems() if one.severity == "error" or one.field not in errors]
     return sorted(found, key=lambda problem: (problem.line is None, problem.line or 0, problem.severity))
 
@@ -163,7 +163,7 @@ class _Validation:
             case PromptyTool():
                 await children.tool(tool, self._prompty)
             case OpenApiTool(specification=str(path)) if "://" in path:
-                pass  # nobody is called
+                pass  # no call is made
             case OpenApiTool():
                 check_extra("web", f"the tool '{tool.name}' of kind 'openapi'")
                 from ronda.prompty.openapi import operations_of  # with aiohttp behind it: for such a tool only

@@ -7,7 +7,7 @@ looked for among installed packages (`docs/plugins.md`).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
@@ -15,9 +15,10 @@ from msgspec import Struct
 from ronda.core.limits import Timeouts
 from ronda.drive import Provider
 from ronda.errors import BadConfig
-from ronda.providers.services import SERVICES, Service
+from ronda.providers.services import SERVICES, Service, sees
 
 if TYPE_CHECKING:
+    from ronda.providers.embeddings import Embedder
     from ronda.providers.http.transport import Routes
 
 
@@ -27,9 +28,6 @@ LEAST_CONTEXT: Final = 512
 MOST_CONTEXT: Final = 1 << 20
 
 MINILM: Final = "all-minilm-l6-v2"  # the local model of embeddings that has a name; others are files
-
-# Texts → vectors, by a model of embeddings.
-Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
 
 
 class Where(Struct, frozen=True):
@@ -198,20 +196,21 @@ def open_provider(spec: str, where: Where) -> Provider:
     open_model = opener_of(provider)
     assert open_model is not None  # the spec was just read
     from ronda.providers.prices import priced
-    from ronda.providers.vision import TextOnly, sees
 
     opened = priced(open_model(name, where), provider, name, where.base_url)
+    if where.vision if where.vision is not None else sees(provider, name):
+        return opened
+    from ronda.providers.vision import TextOnly  # most models see
 
-    can_see = where.vision if where.vision is not None else sees(provider, name)
-    return opened if can_see else TextOnly(opened)
+    return TextOnly(opened)
 
 
-def open_local_embedder(name: str) -> Embed:
+def open_local_embedder(name: str) -> Embedder:
     """A model of embeddings on this machine: `MINILM`, or a file as `local:` names it. Raises BadConfig."""
     from ronda._islands import island_module
 
     local = island_module("ronda.local.embedder")
-    opened: Embed = local.LocalEmbedder(local.embedding_file(name))
+    opened: Embedder = local.LocalEmbedder(local.embedding_file(name))
     return opened
 
 

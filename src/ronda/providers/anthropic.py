@@ -1,4 +1,4 @@
-"""Anthropic, and whoever else speaks its Messages API."""
+"""Anthropic, and other services that speak its Messages API."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from ronda.wire.anthropic.client_request import (
 )
 from ronda.wire.anthropic.media import takes_file
 from ronda.wire.anthropic.models import facts
-from ronda.wire.errors import error_of
-from ronda.wire.json import UNREADABLE
-from ronda.wire.native import made_by, maker
-from ronda.wire.projection import Projection
-from ronda.wire.stream import is_event_stream
+from ronda.wire.codec.json import UNREADABLE
+from ronda.wire.upstream.errors import error_of
+from ronda.wire.upstream.native import made_by, maker
+from ronda.wire.upstream.projection import Projection
+from ronda.wire.upstream.stream import is_event_stream
 
 DEFAULT_URL = "https://api.anthropic.com"
 _KEY_NAME = "ANTHROPIC_API_KEY"

@@ -1,4 +1,4 @@
-"""Gemini, on Google's API or on Vertex AI, or whoever passes it on."""
+"""Gemini, on Google's API or on Vertex AI, or a proxy that passes it on."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ronda.wire.gemini.client_answer import Naming, Reader, read_candidates
 from ronda.wire.gemini.client_request import body_of
 from ronda.wire.gemini.errors import error_of
 from ronda.wire.gemini.options import own_config
-from ronda.wire.input_files import takes_any_file
-from ronda.wire.projection import Projection
+from ronda.wire.upstream.input_files import takes_any_file
+from ronda.wire.upstream.projection import Projection
 
 DEFAULT_URL = "https://generativelanguage.googleapis.com/v1beta"
 

@@ -14,13 +14,13 @@ from ronda.errors import UpstreamError
 from ronda.providers.choices import with_missing
 from ronda.providers.http import Http
 from ronda.providers.http.transport import Routes
-from ronda.wire.errors import error_of
-from ronda.wire.input_files import is_binary_type
 from ronda.wire.mistral import API
 from ronda.wire.mistral.client_answer import Naming, Reader, read_choices
 from ronda.wire.mistral.client_request import body_of, is_about_order
-from ronda.wire.projection import Projection
-from ronda.wire.stream import is_event_stream
+from ronda.wire.upstream.errors import error_of
+from ronda.wire.upstream.input_files import is_binary_type
+from ronda.wire.upstream.projection import Projection
+from ronda.wire.upstream.stream import is_event_stream
 
 DEFAULT_URL = "https://api.mistral.ai/v1"
 

@@ -69,11 +69,13 @@ async def _ask(grant: Grant, routes: Routes | None) -> _Token:
 class OAuthProvider:
     """A provider that is opened with a token as its key."""
 
-    def __init__(self, grant: Grant, open: Callable[[str | None], Provider], routes: Routes | None = None) -> None:
+    def __init__(
+        self, grant: Grant, open_provider: Callable[[str | None], Provider], routes: Routes | None = None
+    ) -> None:
         self._grant = grant
         self._routes = routes  # to the server that gives tokens
-        self._open = open
-        self._closed = open(None)
+        self._open = open_provider
+        self._closed = open_provider(None)
 
     @property
     def capabilities(self) -> Capabilities:

@@ -13,16 +13,16 @@ from ronda.drive.offload import write_body
 from ronda.providers.choices import with_missing
 from ronda.providers.http import Http, bearer, endpoint
 from ronda.providers.http.transport import Routes
-from ronda.wire.errors import error_of
-from ronda.wire.input_files import is_binary_type
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.client_answer import Reader, read_choices, read_plain
 from ronda.wire.openai_chat.client_plain import Naming
 from ronda.wire.openai_chat.client_request import Body, body_of
 from ronda.wire.openai_chat.names import NO_NAMES
 from ronda.wire.openai_chat.quirks import learn, native_api, quirks_at
-from ronda.wire.projection import Projection
-from ronda.wire.stream import is_event_stream
+from ronda.wire.upstream.errors import error_of
+from ronda.wire.upstream.input_files import is_binary_type
+from ronda.wire.upstream.projection import Projection
+from ronda.wire.upstream.stream import is_event_stream
 
 DEFAULT_URL = "https://api.openai.com/v1"
 
@@ -55,8 +55,8 @@ class OpenAIChat:
 
     def enforces_format(self, options: Options) -> bool:
         """A strict schema goes out as it is, and OpenAI's own servers decode under it."""
-        format = options.response_format
-        return format is not None and format.strict is True and self._quirks.keeps_forms
+        answer_format = options.response_format
+        return answer_format is not None and answer_format.strict is True and self._quirks.keeps_forms
 
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""

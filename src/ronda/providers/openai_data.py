@@ -1,6 +1,6 @@
 """OpenAI's interfaces that are no conversation: embeddings, images, and the list of models. Bytes in, bytes out.
 
-Whoever speaks OpenAI's language has them at the same paths: Azure, Mistral, vLLM, Ollama, … Anthropic lists its models so, too.
+Services that speak OpenAI's language have them at the same paths: Azure, Mistral, vLLM, Ollama, … Anthropic lists models so, too.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ronda.core.limits import Timeouts
 from ronda.providers.http import Http, bearer, endpoint
 from ronda.providers.http.transport import Routes
-from ronda.wire.errors import error_of
+from ronda.wire.upstream.errors import error_of
 
 DEFAULT_URL = "https://api.openai.com/v1"
 MAX_LIST = 16 * 1024 * 1024

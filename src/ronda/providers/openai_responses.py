@@ -13,9 +13,6 @@ from ronda.drive.offload import write_body
 from ronda.errors import UpstreamError
 from ronda.providers.http import Http, bearer, endpoint
 from ronda.providers.http.transport import Routes
-from ronda.wire.errors import error_of
-from ronda.wire.input_files import takes_any_file
-from ronda.wire.native import made_by, maker
 from ronda.wire.openai_chat.names import own_names
 from ronda.wire.openai_chat.quirks import quirks_at
 from ronda.wire.openai_responses import API
@@ -23,8 +20,11 @@ from ronda.wire.openai_responses.client_answer import read_plain
 from ronda.wire.openai_responses.client_request import Body, body_of, check_options, sends_as_it_is
 from ronda.wire.openai_responses.client_stream import Reader
 from ronda.wire.openai_responses.failures import is_about_encryption, is_about_seal
-from ronda.wire.projection import Projection
-from ronda.wire.stream import is_event_stream
+from ronda.wire.upstream.errors import error_of
+from ronda.wire.upstream.input_files import takes_any_file
+from ronda.wire.upstream.native import made_by, maker
+from ronda.wire.upstream.projection import Projection
+from ronda.wire.upstream.stream import is_event_stream
 
 DEFAULT_URL = "https://api.openai.com/v1"
 
@@ -66,10 +66,10 @@ class OpenAIResponses:
 
     def enforces_format(self, options: Options) -> bool:
         """OpenAI's own servers decode under a strict schema. Some go out in another form: those are looked at at the end."""
-        format = options.response_format
-        if format is None or format.strict is not True or not self._quirks.keeps_forms:
+        answer_format = options.response_format
+        if answer_format is None or answer_format.strict is not True or not self._quirks.keeps_forms:
             return False
-        return sends_as_it_is(format)
+        return sends_as_it_is(answer_format)
 
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""

@@ -77,7 +77,7 @@ def fails(error: str, status: int | None = None, retry_after: float | None = Non
 
 
 class ScriptedModel:
-    """Says its lines one after the other, whoever asks. `heard` is what it was asked, call by call.
+    """Says its lines one after the other, for every caller. `heard` is what it was asked, call by call.
 
     A line is a text, what `says`, `calls` and `fails` make, or a mapping as in a script file.
     """
@@ -101,7 +101,7 @@ class ScriptedModel:
 
 
 def _playable(line: Line | str | Mapping[str, Any], at: int) -> Line:
-    """A line that can be played, whoever wrote it: here its types are looked at, too."""
+    """A line that can be played: here its types are looked at, too."""
     if isinstance(line, str):
         return Line(text=line)
     try:

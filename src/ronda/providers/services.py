@@ -6,6 +6,7 @@ each service's own documentation. Nothing here reads the environment: `agent` br
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
@@ -134,3 +135,25 @@ def dialect_of(provider: str) -> str:
     """Whose language it is: that of a service, or the provider's own."""
     service = SERVICES.get(provider)
     return provider if service is None else service.dialect
+
+
+# What a name tells is little and grows old: only names that are known to be blind are here, and `Where.vision` says it for
+# any other. A model of which Ronda knows nothing gets the image, and says so itself if it cannot see.
+_BLIND: Final = {
+    "anthropic": re.compile(r"claude-(2|instant)"),
+    "mistral": re.compile(
+        r"(open-)?(codestral|mathstral|mistral-(7b|tiny|nemo|moderation|embed)|mixtral|ministral-[38]b-2410)"
+    ),
+    "openai": re.compile(r"(ft:)?(gpt-3|gpt-4(-\d{4}|-32k.*)?$|o1-(mini|preview)|o3-mini)"),
+    "openai-chat": re.compile(
+        r"(.*/)?(ft:)?(gpt-3|gpt-4(-\d{4}|-32k.*)?$|o1-(mini|preview)|o3-mini|gpt-oss|deepseek-(chat|reasoner|r1|v3)"
+        r"|llama-?3(\.[123])?-(1b|3b|8b|70b|405b)|mixtral|qwen[23](\.5)?-\d)"
+    ),
+    "local": re.compile(r""),  # the engine is used for text alone
+}
+
+
+def sees(provider: str, name: str) -> bool:
+    """Whether a model takes images, as far as its name tells."""
+    blind = _BLIND.get(dialect_of(provider))
+    return blind is None or blind.match(name.lower()) is None

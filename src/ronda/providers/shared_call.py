@@ -56,7 +56,7 @@ class SharedCall:
         return show
 
     async def _room(self) -> None:
-        """Whoever is far behind in one choice holds all of them back: it is one answer."""
+        """A reader that is far behind in one choice holds all of them back: it is one answer."""
         for index in sorted(self._waiting):
             if (room := self._rooms[index]) is not None:
                 await room()

@@ -1,12 +1,7 @@
-"""Models that cannot see, and a provider for them that is never sent an image.
-
-What a name tells is little and grows old: only names that are known to be blind are here, and `Where.vision` says it for
-any other. A model that nobody knows anything of gets the image, and says so itself if it cannot.
-"""
+"""A provider for models that cannot see: it is never sent an image. Which models those are is known to `services`."""
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import Final
 
@@ -16,28 +11,10 @@ from ronda.core.events import ModelFinished
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Provider, Show, capabilities_of
 from ronda.drive.contracts import CallMany, Project
-from ronda.providers.services import dialect_of
-from ronda.wire.projection import Projection
-from ronda.wire.vision import Unseen
+from ronda.wire.upstream.projection import Projection
+from ronda.wire.upstream.vision import Unseen
 
-_BLIND: Final = {
-    "anthropic": re.compile(r"claude-(2|instant)"),
-    "mistral": re.compile(
-        r"(open-)?(codestral|mathstral|mistral-(7b|tiny|nemo|moderation|embed)|mixtral|ministral-[38]b-2410)"
-    ),
-    "openai": re.compile(r"(ft:)?(gpt-3|gpt-4(-\d{4}|-32k.*)?$|o1-(mini|preview)|o3-mini)"),
-    "openai-chat": re.compile(
-        r"(.*/)?(ft:)?(gpt-3|gpt-4(-\d{4}|-32k.*)?$|o1-(mini|preview)|o3-mini|gpt-oss|deepseek-(chat|reasoner|r1|v3)"
-        r"|llama-?3(\.[123])?-(1b|3b|8b|70b|405b)|mixtral|qwen[23](\.5)?-\d)"
-    ),
-    "local": re.compile(r""),  # the engine is used for text alone
-}
 _SCRATCH: Final = "unseen"
-
-
-def sees(provider: str, name: str) -> bool:
-    blind = _BLIND.get(dialect_of(provider))
-    return blind is None or blind.match(name.lower()) is None
 
 
 class TextOnly:

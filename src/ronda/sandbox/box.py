@@ -190,7 +190,7 @@ class Sandbox:
         Where they see the host's own path (not under bubblewrap) their environment and `workdir` are out of date then.
         """
         for process in self._running:
-            process.unwatch()  # nobody should look for it where it was
+            process.unwatch()  # it is not to be looked for where it was
         moved = rename(self.workspace)
         if moved is not None:
             if self.workdir == self.workspace:
@@ -227,7 +227,7 @@ class Sandbox:
             process.kill("timeout")
             ended = await process.wait()
         finally:
-            process.kill()  # whoever is cancelled leaves nothing behind
+            process.kill()  # a cancelled call leaves nothing behind
         return CommandResult(ended, captures["stdout"], captures["stderr"])
 
     async def start(

@@ -1,34 +1,24 @@
 """What `ronda doctor` tells about isolation: layers → lines for a person, each with what is missing and what helps.
 
-Pure but for `examine_python`: it looks at nothing but what was found, and at where the process runs.
+Pure but for `examine_machine` and `examine_python`: it looks at nothing but what was found, and at where the process runs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from pathlib import Path
-from typing import Literal
 
 from msgspec import Struct
 
+from ronda._doctor import Line
 from ronda.errors import BadConfig
 from ronda.sandbox.interpreter import find_interpreter, installed_packages
 from ronda.sandbox.landlock import LEAST_ABI, SIGNALS_ABI
-from ronda.sandbox.layers import Layers, choose_layer
+from ronda.sandbox.layers import Layers, choose_layer, find_layers
 from ronda.sandbox.policy import Policy
 from ronda.sandbox.user import UIDS, User, server_user
-
-State = Literal["works", "partly", "missing"]
-
-
-class Line(Struct, frozen=True):
-    """One thing that was looked at. `help` is a command or an option that would make it work."""
-
-    name: str
-    state: State
-    text: str
-    help: str | None = None
 
 
 class Place(Struct, frozen=True):
@@ -36,7 +26,7 @@ class Place(Struct, frozen=True):
 
     is_root: bool
     in_container: bool
-    userns_clone: str | None = None  # the settings that forbid user namespaces to those who are not root
+    userns_clone: str | None = None  # the settings that forbid user namespaces to users other than root
     apparmor_userns: str | None = None
     max_userns: str | None = None
 
@@ -174,6 +164,7 @@ async def examine_python(python: str) -> Line:
     return Line("python", "works", text, helps)
 
 
-def write_line(line: Line) -> str:
-    helps = f"  → {line.help}" if line.help else ""
-    return f"{line.name:<11} {line.state:<8} {line.text}{helps}"
+async def examine_machine() -> list[Line]:
+    """How code that a model writes is isolated here, and what it runs on. Waits for processes."""
+    layers = await asyncio.to_thread(find_layers)
+    return [*examine(layers, this_place()), await examine_python(sys.executable)]

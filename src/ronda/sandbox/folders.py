@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 _OPENAT2, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 437, 0x02, 0x04, 0x08
-DEEPEST = 128  # folders in folders; nobody's work has more …
+DEEPEST = 128  # folders in folders; no work has more …
 _LONGEST = 3800  # … and paths end at 4096 bytes: with the name of a file in the folder
 _LIFTED = "too-deep-"
 

@@ -34,7 +34,7 @@ _PARTS = (
     "share",
     "include",
     "pyvenv.cfg",
-)  # of a prefix; the prefix itself may be somebody's home
+)  # of a prefix; the prefix itself may be a person's home
 
 
 class Interpreter(Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Which layers of isolation work on this machine, found by doing, and which of them a policy gets: or why it gets none.
 
-What is found holds for the life of the process; whoever tests a machine with less says so in `Layers`.
+What is found holds for the life of the process; a test of a machine with less says so in `Layers`.
 """
 
 from __future__ import annotations

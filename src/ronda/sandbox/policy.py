@@ -42,7 +42,7 @@ class NoNetwork(Struct, frozen=True, tag="none"):
 
 
 class Loopback(Struct, frozen=True, tag="loopback"):
-    """A loopback device of its own: its processes reach each other, and nobody else."""
+    """A loopback device of its own: its processes reach only each other."""
 
 
 class AllowedHosts(Struct, frozen=True, tag="allow"):
@@ -78,7 +78,7 @@ class Policy(Struct, frozen=True):
     extra_env: tuple[str, ...] = ()  # names to pass on, or NAME=value
 
 
-# For a browser that shows what nobody trusts. It has no network, and is isolated even where other code is not. It starts some
+# For a browser that shows what is not trusted. It has no network, and is isolated even where other code is not. It starts some
 # hundred threads, each of which counts as a process, and a process for each page.
 BROWSER = Policy(
     profile="browser", max_memory_mb=1024, max_procs=512, max_open_fds=4096, max_cpu_secs=180, max_disk_mb=256

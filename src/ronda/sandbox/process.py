@@ -172,7 +172,7 @@ class Process:
 
     @property
     def ended_for(self) -> Why:
-        """Why it was ended; "exited" as long as nobody has."""
+        """Why it was ended; "exited" until it was."""
         return self._why
 
     @property
@@ -211,7 +211,7 @@ class Process:
         if not self._signal(self._init, signal.SIGKILL):
             self._signal(self._pidfd, signal.SIGTERM if self._soft_kill else signal.SIGKILL)
             return
-        # bubblewrap's outer process ends by itself, and takes note of the others' end, which nobody else would in a container.
+        # bubblewrap's outer process ends by itself, and notes the end of the others, which no other process would in a container.
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(
                 self._loop.call_later, _LAST_WORDS, self._signal, self._pidfd, signal.SIGKILL
@@ -240,7 +240,7 @@ class Process:
                 os.kill(program[0], signal.SIGINT)
 
     def blame(self, why: Why) -> None:
-        """Says why it ended, where nobody else has."""
+        """Says why it ended, where it is not said yet."""
         if self._why == "exited":
             self._why = why
 

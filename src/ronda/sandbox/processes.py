@@ -29,7 +29,7 @@ class Usage(Struct, frozen=True):
 
 def has_ended(pid: int) -> bool:
     """Whether no such process runs. One that has ended stays in /proc until its parent takes note of it, which the first
-    process of a container may never do: whoever lost its parent is left there as a zombie."""
+    process of a container may never do: a process that lost its parent is left there as a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             state = file.read().rpartition(b")")[2].split(None, 1)[0]

@@ -78,12 +78,12 @@ class Filter(Struct, frozen=True):
     own_uid: bool = False  # whether nothing but this sandbox has its uid
 
 
-def families(filter: Filter) -> tuple[int, ...]:
+def families(rules: Filter) -> tuple[int, ...]:
     """The kinds of socket that may be made. Pairs of unix sockets that stay a pair may be made always."""
     # A unix socket of the host is in reach where the host's files or its network are: by path, or by abstract name.
-    unix = (int(socket.AF_UNIX),) if filter.hides == "namespaces" else ()
+    unix = (int(socket.AF_UNIX),) if rules.hides == "namespaces" else ()
     internet = (int(socket.AF_INET), int(socket.AF_INET6))
-    match filter.network:
+    match rules.network:
         case NoNetwork():
             return unix
         case Loopback() | AllowedHosts():
@@ -94,9 +94,9 @@ def families(filter: Filter) -> tuple[int, ...]:
             assert_never(never)
 
 
-def write_filter(filter: Filter, machine: Machine) -> bytes:
+def write_filter(rules: Filter, machine: Machine) -> bytes:
     """The program, as `bwrap --seccomp` and the system call `seccomp` take it."""
-    return _Program(machine).write(filter)
+    return _Program(machine).write(rules)
 
 
 _Step = tuple[int, int, int, int]  # code, jump if true, jump if false, operand
@@ -111,16 +111,16 @@ class _Program:
         self._machine = machine
         self._steps: list[_Step] = []
 
-    def write(self, filter: Filter) -> bytes:
+    def write(self, rules: Filter) -> bytes:
         self._begin()
         for call in _REFUSED:
             self._when(call, [_error(errno.EPERM)])
         for call in _ABSENT:
             self._when(call, [_error(errno.ENOSYS)])
         self._when("clone", self._unless_set(0, _NEW_NAMESPACES))
-        self._when("socket", self._only(0, *families(filter)))
-        self._when("socketpair", self._pairs(alone=socket.AF_UNIX not in families(filter)))
-        flags = _FILE_FLAGS if filter.hides == "landlock" else ()
+        self._when("socket", self._only(0, *families(rules)))
+        self._when("socketpair", self._pairs(alone=socket.AF_UNIX not in families(rules)))
+        flags = _FILE_FLAGS if rules.hides == "landlock" else ()
         self._when("ioctl", self._none_of(1, *_TERMINAL_TRICKS, *_RESERVATIONS, *flags))
         self._when(
             "fallocate",
@@ -133,12 +133,12 @@ class _Program:
         )
         self._when("personality", self._only(0, *_PERSONALITIES))
         self._when("fcntl", self._none_of(1, *_LEASES_AND_NOTICES))
-        if filter.hides == "landlock":
-            self._instead_of_namespaces(filter)
+        if rules.hides == "landlock":
+            self._instead_of_namespaces(rules)
         self._steps.append((_RETURN, 0, 0, _ALLOW))
         return b"".join(struct.pack("=HBBI", *step) for step in self._steps)
 
-    def _instead_of_namespaces(self, filter: Filter) -> None:
+    def _instead_of_namespaces(self, rules: Filter) -> None:
         """What a process could do to the host's files and processes although Landlock is there."""
         for call in _WATCHES:
             self._when(call, [_error(errno.EPERM)])
@@ -146,7 +146,7 @@ class _Program:
             self._when(call, [_error(0)])
         for call in _ATTRIBUTES:
             self._when(call, [_error(errno.ENOTSUP)])
-        if not filter.own_uid:  # else the kernel refuses it for files of others, and it may for its own
+        if not rules.own_uid:  # else the kernel refuses it for files of others, and it may for its own
             for call in _MODES:
                 self._when(call, [_error(0)])
         for call in _OF_A_PROCESS:
@@ -154,7 +154,7 @@ class _Program:
         self._when("setpriority", self._both_zero(0))
         self._when("ioprio_set", self._both_zero(1))
         self._when("prctl", self._none_of(0, _SET_DUMPABLE))  # the watchdog must be able to look at its files
-        if filter.abi < 3:  # Landlock learned of truncation there: by path, and by opening only to read
+        if rules.abi < 3:  # Landlock learned of truncation there: by path, and by opening only to read
             self._when("truncate", [_error(errno.EPERM)])
             self._when("openat2", [_error(errno.ENOSYS)])  # its flags are where a filter cannot look
             self._when("open", self._not_truncating(1))

@@ -183,7 +183,7 @@ def _set_limits(plan: dict[str, Any]) -> None:
 
 def _tasks_of_ours() -> int:
     """How many tasks the kernel counts for our uid. Some may be in other containers, where we do not see them: then it is found
-    by trying, since a limit below what there is lets nobody start anything."""
+    by trying, since a limit below what there is lets no process start."""
     hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
     seen = _tasks_seen(os.getuid())
     low, high = seen, seen + _NEIGHBOURS

@@ -129,7 +129,7 @@ _NUMBERS: dict[str, tuple[int, int | None]] = {
     "utimes": (235, None),
     "vhangup": (153, 58),
 }
-# Calls beyond this one are newer than these tables: nobody has looked at what they allow, and programs do without them.
+# Calls beyond this one are newer than these tables: what they allow was not looked at, and programs do without them.
 LAST_KNOWN = 456  # futex_requeue
 _MACHINES = {
     "x86_64": (0, 0xC000003E),

@@ -23,7 +23,7 @@ _LONGEST_PATH = 4096
 
 
 class User(Struct, frozen=True):
-    """Whose processes are started; `own` when nobody else's have this uid."""
+    """Whose processes are started; `own` when no other processes have this uid."""
 
     uid: int
     gid: int
@@ -80,7 +80,7 @@ def claim_user(
 
 
 def _take(lock: int, workspace: str) -> bool:
-    """Whoever is alone takes it, and leaves it to be shared with those of the same workspace."""
+    """A process that is alone takes it, and leaves it to be shared with those of the same workspace."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -88,7 +88,7 @@ def _take(lock: int, workspace: str) -> bool:
             return False
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:  # somebody else took it in between
+    except BlockingIOError:  # another process took it in between
         return False
     return True
 
@@ -157,6 +157,6 @@ def hand_over(folder: str | os.PathLike[str], user: User) -> None:
     for entry in walk(folder):  # and the folder itself last: what was left half done is done again
         if (
             stat.S_ISDIR(entry.status.st_mode) or entry.status.st_nlink == 1
-        ):  # a second name may be of somebody else's file
+        ):  # a second name may be of another user's file
             os.chown(entry.name, user.uid, user.gid, dir_fd=entry.at, follow_symlinks=False)
     os.chown(folder, user.uid, user.gid, follow_symlinks=False)

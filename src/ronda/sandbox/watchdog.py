@@ -112,7 +112,7 @@ class WatchedSandbox:
         try:
             used = processes.disk_usage(self._folders, most)
         except TooDeep:
-            used = most + 1  # nobody can tell how much is down there
+            used = most + 1  # how much is down there is unknown
         used += processes.deleted_files(processes.tree(self.root)[1:])
         self._room = most - used
         if used > most:

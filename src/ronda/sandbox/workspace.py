@@ -1,6 +1,6 @@
 """Files between the server and a sandbox: names and bytes in, names and bytes out, however the code inside arranged its folder.
 
-Whatever is in a workspace was put there by code nobody trusts: a link to a secret, a pipe nobody writes to, a file of a terabyte.
+Whatever is in a workspace was put there by code that is not trusted: a link to a secret, a pipe without a writer, a huge file.
 So nothing is opened by following a link, nothing but a regular file with one name is read, and never more than was asked for.
 """
 
@@ -49,7 +49,7 @@ def _check_name(name: str) -> str:
 def open_output(workspace: str | os.PathLike[str], name: str, most: int) -> int:
     """A descriptor of a file that code in the sandbox says it made: a regular one of at most so many bytes, with one name.
 
-    It may grow while it is read: whoever reads it counts.
+    It may grow while it is read: the reader counts.
     """
     _check_name(name)
     root = open_root(workspace)

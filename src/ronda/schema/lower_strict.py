@@ -139,10 +139,10 @@ class _Check:
         self._text += size + (len(const) if isinstance(const, str) else 0)
         _must(not any(isinstance(option, (dict, list)) for option in [*options, const]))
         _must(len(texts) <= rules.long_enum or size <= rules.max_enum_text)
-        pattern, format = node.get("pattern"), node.get("format")
+        pattern, string_format = node.get("pattern"), node.get("format")
         if isinstance(pattern, str):
             _must(not LOOK_AROUND.search(pattern) and not _WORD_BOUNDARY.search(pattern))
-        _must(format is None or format in rules.formats)
+        _must(string_format is None or string_format in rules.formats)
 
     def _reference(self, node: Schema, depth: int, in_array: bool) -> None:
         _must(node.keys() <= {"$ref", "$defs", "definitions"})

@@ -151,8 +151,8 @@ class Walk:
         if out.get("enum") == []:
             dropped["enum"] = out.pop("enum")  # nothing fits: there is no word for that
             self.loosen()
-        formats, format = self._rules.formats, out.get("format")
-        if formats is not None and isinstance(format, str) and format not in formats:
+        formats, string_format = self._rules.formats, out.get("format")
+        if formats is not None and isinstance(string_format, str) and string_format not in formats:
             dropped["format"] = out.pop("format")
             self.loosen()
         if keywords is not None and isinstance(options := out.get("enum"), list):

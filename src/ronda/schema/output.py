@@ -18,7 +18,7 @@ def output_format(output: Any) -> ResponseFormat:
     """Raises BadConfig for what is neither a schema nor a type."""
     if isinstance(output, Mapping):
         schema: Mapping[str, Any] = output
-        from ronda.schema.validate import check_schema  # much to import for those who ask for text
+        from ronda.schema.validate import check_schema  # much to import, and text needs none of it
 
         if (problem := check_schema(dict(output))) is not None:
             raise BadConfig(f"output is not a JSON Schema: {problem}")

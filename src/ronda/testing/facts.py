@@ -1,4 +1,4 @@
-"""Events for tests of whoever keeps them: how a run begins and ends, and one of each kind with all that one could trip over."""
+"""Events for tests of stores: how a run begins and ends, and one of each kind with all that one could trip over."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ import pytest
 from ronda.agent import Agent, Inputs, Tools, run_agent
 from ronda.agent.replay_agent import replay
 from ronda.agent.result import Result
-from ronda.core.output import final_text
+from ronda.core.transcript import final_text
 from ronda.providers.script import Line, ScriptedModel
 from ronda.schema.output import read_output
 

@@ -58,6 +58,21 @@ class RunListContract(ABC):
                 pages.append(await journal.list_runs(RunQuery("ann", limit=3, before=before)))
             assert [_names(page) for page in pages] == [["r6", "r5", "r4"], ["r3", "r2", "r1"], ["r0"]]
 
+    async def test_30b_a_run_is_marked_by_its_owner(self) -> None:
+        async with self.opened() as journal:
+            for name in ("a", "b"):
+                journal.append(name, [_start(name)])
+            assert await journal.mark_kept("a", "ann", kept=True)
+            assert not await journal.mark_kept("b", "bob", kept=True)
+            assert not await journal.mark_kept("c", "ann", kept=True)
+            assert _names(await journal.list_runs(RunQuery("ann", kept=True))) == ["a"]
+            assert _names(await journal.list_runs(RunQuery("ann", kept=False))) == ["b"]
+            assert [one.kept for one in (await journal.list_runs(RunQuery("ann"))).runs] == [False, True]
+            journal.append("a", [RunFinished("stop")])
+            assert _names(await journal.list_runs(RunQuery("ann", kept=True))) == ["a"]
+            assert await journal.mark_kept("a", "ann", kept=False)
+            assert _names(await journal.list_runs(RunQuery("ann", kept=True))) == []
+
     async def test_31_a_page_that_is_just_full_is_the_last(self) -> None:
         async with self.opened() as journal:
             for name in ("a", "b"):
@@ -164,7 +179,10 @@ class RunListContract(ABC):
             assert await journal.unfinished_runs() == [UnfinishedRun("b", 1, _start("b"), is_waiting=True)]
 
     async def test_37_what_runs_ask_is_listed_as_it_was_noted_last(self) -> None:
-        one, two = [OpenQuestion(Asked(id, f"call_{id}", tool="t"), ToolSpec("t", kind="mcp"), 3) for id in "12"]
+        one, two = [
+            OpenQuestion(Asked(question_id, f"call_{question_id}", tool="t"), ToolSpec("t", kind="mcp"), 3)
+            for question_id in "12"
+        ]
         async with self.opened() as journal:
             for name in ("a", "b", "c", "d", "e"):
                 journal.append(name, [_start(name, session=f"s{name}")])
@@ -357,8 +375,14 @@ class RunListContract(ABC):
                 ("guardrail", "model", "x", 1),
             ]
             assert all(since <= one.last < until for one in survey.errors)
+            assert [(one.model, one.runs, one.calls, one.failed) for one in survey.models] == [
+                ("gpt", 3, 1, 0),
+                ("model", 3, 3, 3),
+                ("claude", 1, 0, 0),
+            ]
+            assert sum(one.cost or 0.0 for one in survey.models) == 0.5
             pieces = (await journal.survey_runs(since, until, 50)).steps
             assert (len(pieces), sum(one.started for one in pieces), sum(one.ended for one in pieces)) == (50, 8, 7)
             later = await journal.survey_runs(until, until + 9, 2)
-            assert (later.steps, later.errors) == ([RunStep(), RunStep()], [])
+            assert (later.steps, later.errors, later.models) == ([RunStep(), RunStep()], [], [])
             assert await journal.size() > 0

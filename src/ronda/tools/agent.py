@@ -1,6 +1,6 @@
 """Another agent as a tool: a call of it is a run of its own, started through the context that the call runs in.
 
-What an agent is, how it is run and how far it may go is known further up, to whoever gave the context its `start_child`;
+What an agent is, how it is run and how far it may go is known further up, to the code that gave the context its `start_child`;
 here it is a value that is passed on. A child ends with its parent: cancelling the one cancels the task that the other runs in.
 """
 

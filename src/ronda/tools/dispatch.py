@@ -5,7 +5,7 @@
 The address is the server's setting, never a request's. Each call carries an `Idempotency-Key` that stays the same when the
 same call is tried again, so that the other side can refuse to do a thing twice, and a signature if there is a secret.
 
-A call is sent again, twice at the most, only where it cannot run twice: nobody was reached, or the tool is repeatable.
+A call is sent again, twice at the most, only where it cannot run twice: no server was reached, or the tool is repeatable.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class DispatchTool:
         if (outgoing := OUTGOING.get()) is not None:
             headers |= outgoing.members
         if not self.spec.repeatable:
-            # A connection that was used before may be closed while the call is on its way: nobody could say if it ran.
+            # A connection that was used before may be closed while the call is on its way: it cannot be known if it ran.
             headers["Connection"] = "close"
         body = msgspec.json.encode({"name": self.spec.name, "arguments": arguments})
         failures = 0

@@ -74,8 +74,8 @@ def _read_content(content: Any) -> tuple[str, tuple[Attachment, ...]]:
             case {"type": "image_url", "image_url": str(url) | {"url": str(url)}}:
                 attachments.append(Image(url))
             case {"type": "audio", "data": str(data)}:
-                format = _media_type(part, "audio/wav").partition("/")[2]
-                attachments.append(Audio(_base64(data, f"content[{at}]"), format))
+                audio_format = _media_type(part, "audio/wav").partition("/")[2]
+                attachments.append(Audio(_base64(data, f"content[{at}]"), audio_format))
             case _:
                 raise ToolFailed(
                     f"content[{at}] of the answer is of the type {part['type']!r:.60}; it can be text (with `text`), "

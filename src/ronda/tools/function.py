@@ -122,6 +122,8 @@ class FunctionTool:
             value = await in_thread(functools.partial(self.function, **typed))
             if inspect.isawaitable(value):  # a plain function that returns a coroutine: a lambda around an async one
                 value = await value
+        if type(value) is str:  # nearly always: a coroutine for it would cost more than all the rest
+            return ToolOutput(value)
         return await output_of(value, self.spec.name)
 
 
@@ -175,7 +177,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         options: `repeatable` (may run again after a crash), `exclusive` (a key: calls with the same one never overlap within
             a session), `timeout` in seconds or None, `bindings` (parameter → name of an input that fills it; the model
             never sees it), `approval` ("ask": a person has to approve each call before it runs; "deny": none runs),
-            `preview` (JSON pointers such as "/content": arguments that whoever watches sees while the model writes them),
+            `preview` (JSON pointers such as "/content": arguments that followers see while the model writes them),
             `labels` (for permission rules; "untrusted", "private" and "egress" keep data from leaving unasked),
             `name`, `description`, `strict`.
     """
@@ -228,7 +230,7 @@ async def in_thread(function: Callable[[], Any]) -> Any:
     context = contextvars.copy_context()
 
     def settle(value: Any, error: BaseException | None) -> None:
-        if done.done():  # cancelled or timed out meanwhile: nobody wants it any more
+        if done.done():  # cancelled or timed out meanwhile: it is not wanted any more
             return
         if error is None:
             done.set_result(value)

@@ -2,7 +2,7 @@
 
     X-Ronda-Signature: t=1763300000,v1=<HMAC-SHA256 of "1763300000." and the body, in hexadecimal digits>
 
-The time is part of what is signed, so that whoever has seen an old call cannot send it again.
+The time is part of what is signed, so that a copy of an old call cannot be sent again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def sign(secret: str, body: bytes, at: float) -> str:
 
 
 def verify(secret: str, header: str, body: bytes, *, now: float | None = None, tolerance: float = TOLERANCE) -> bool:
-    """For whoever receives calls: was this body signed with the secret, less than `tolerance` seconds ago?"""
+    """For the receiver of calls: was this body signed with the secret, less than `tolerance` seconds ago?"""
     if (found := _SIGNATURE.fullmatch(header)) is None:
         return False
     at, digest = found.groups()

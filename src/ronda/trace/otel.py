@@ -72,14 +72,17 @@ class OpenTelemetry:
         self,
         *,
         content: bool | None = None,
+        redact: Callable[[str], str] | None = None,
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
     ) -> None:
         """`content`: whether messages, arguments and results are told; None: as the variable
-        OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT says, and no if it is not set."""
+        OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT says, and no if it is not set. `redact`: what becomes of their words
+        before they are told."""
         check_extra("otel", "OpenTelemetry")
         self._is_latest = _OPT_IN in os.environ.get("OTEL_SEMCONV_STABILITY_OPT_IN", "").split(",")
         self.content = os.environ.get(_CAPTURE, "").lower() in ("true", "1") if content is None else content
+        self._redact = redact
         self._own: list[Any] = []
         traces = tracer_provider or self._own_tracer_provider()
         meters = meter_provider or self._own_meter_provider()
@@ -95,6 +98,17 @@ class OpenTelemetry:
             explicit_bucket_boundaries_advisory=_SECOND_BUCKETS,
         )  # fmt: skip
         self._runs: OrderedDict[str, _RunTrace] = OrderedDict()
+
+    def words(self, value: Any) -> str:
+        """As JSON, redacted before it is written."""
+        return _text(self.redacted(value))
+
+    def redacted(self, value: Any) -> Any:
+        if self._redact is None:
+            return value
+        from ronda.journal.redacting import redacted
+
+        return redacted(value, self._redact)
 
     def _own_tracer_provider(self) -> TracerProvider:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -273,7 +287,7 @@ class _TracedProvider(Provider):
             is_client=True,
         )
         if otel.content:
-            span.set_attribute("gen_ai.input.messages", _text([_message(turn) for turn in request.turns]))
+            span.set_attribute("gen_ai.input.messages", otel.words([_message(turn) for turn in request.turns]))
         began, token = time.monotonic(), OUTGOING.set(_outgoing(span))
         first = 0.0
 
@@ -293,7 +307,7 @@ class _TracedProvider(Provider):
             usage = finished.usage
             span.set_attributes({"gen_ai.response.finish_reasons": [finished.turn.stop], **_spent(usage)})
             if otel.content:
-                span.set_attribute("gen_ai.output.messages", _text([_message(finished.turn)]))
+                span.set_attribute("gen_ai.output.messages", otel.words([_message(finished.turn)]))
             for kind, count in (("input", usage.input), ("output", usage.output)):
                 otel._token_usage.record(count, {**labels, "gen_ai.token.type": kind})
             return finished
@@ -317,7 +331,7 @@ class _TracedTool:
         more = {"gen_ai.tool.call.id": context.call_id, "gen_ai.tool.type": "function", "ronda.run.id": context.run}
         span = otel._begin(f"execute_tool {name}", self._trace.context(), {**labels, **more}, is_client=False)
         if otel.content:
-            span.set_attribute("gen_ai.tool.call.arguments", _text(redact(arguments)))
+            span.set_attribute("gen_ai.tool.call.arguments", otel.words(redact(arguments)))
         began, token, before = time.monotonic(), OUTGOING.set(_outgoing(span)), _inside.set(span)
         try:
             output = await self._tool.run(arguments, context)
@@ -332,7 +346,7 @@ class _TracedTool:
                 span.set_attribute("error.type", "tool_failed")
                 span.set_status(Status(StatusCode.ERROR))
             if otel.content:
-                span.set_attribute("gen_ai.tool.call.result", output.content[:_MAX_TEXT])
+                span.set_attribute("gen_ai.tool.call.result", otel.redacted(output.content)[:_MAX_TEXT])
             return output
         finally:
             OUTGOING.reset(token)

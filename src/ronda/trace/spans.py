@@ -53,35 +53,36 @@ class Tracer:
     """The backends of this process. Safe from any thread; a child agent's spans go where its parent's go."""
 
     _lock: ClassVar = threading.Lock()
-    _backends: ClassVar[tuple[tuple[str, Backend], ...]] = ()  # replaced, never changed: read without the lock
+    # Replaced, never changed: read without the lock. Every run looks whether there are any.
+    backends: ClassVar[tuple[tuple[str, Backend], ...]] = ()
 
     @classmethod
     def add(cls, name: str, backend: Backend) -> None:
         """Register a backend; one that has the name already is replaced."""
         with cls._lock:
-            cls._backends = (*(one for one in cls._backends if one[0] != name), (name, backend))
+            cls.backends = (*(one for one in cls.backends if one[0] != name), (name, backend))
 
     @classmethod
     def remove(cls, name: str) -> None:
         """Forget a backend. Spans that it has begun to follow are still told to it."""
         with cls._lock:
-            cls._backends = tuple(one for one in cls._backends if one[0] != name)
+            cls.backends = tuple(one for one in cls.backends if one[0] != name)
 
     @classmethod
     def clear(cls) -> None:
         with cls._lock:
-            cls._backends = ()
+            cls.backends = ()
 
     @classmethod
     def start(cls, name: str, attributes: Mapping[str, Any] | None = None) -> AbstractContextManager[Emit]:
         """A span around a block; its value emits a key and a value to every backend."""
-        if not cls._backends:
+        if not cls.backends:
             return _NOTHING
         return _Block(name, dict(attributes or {}))
 
     @classmethod
     def is_idle(cls) -> bool:
-        return not cls._backends
+        return not cls.backends
 
 
 def span(name: str, **emitted: Any) -> AbstractContextManager[Emit]:
@@ -89,19 +90,9 @@ def span(name: str, **emitted: Any) -> AbstractContextManager[Emit]:
 
     An exception that leaves the block becomes the span's `result`, and goes on.
     """
-    if not Tracer._backends:
+    if not Tracer.backends:
         return _NOTHING
     return _Block(name, emitted)
-
-
-def begin_span(name: str, **emitted: Any) -> OpenSpan | None:
-    """A span that another task goes on with (`go_on`), and ends; None without a tracer."""
-    if not Tracer._backends:
-        return None
-    opened = OpenSpan(name, _current.get())
-    for key, value in emitted.items():
-        opened.emit(key, value)
-    return opened
 
 
 @contextmanager
@@ -137,7 +128,7 @@ class OpenSpan:
         made.ended = None
         made.context = contextvars.copy_context() if parent is None else parent.context.copy()
         self._followers: list[tuple[str, AbstractContextManager[Emit], Emit]] = []
-        for called, backend in Tracer._backends:
+        for called, backend in Tracer.backends:
             try:
                 manager = made.context.run(backend, made)
                 self._followers.append((called, manager, made.context.run(manager.__enter__)))

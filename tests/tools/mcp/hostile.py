@@ -97,20 +97,20 @@ def act(id: int, token: Any) -> None:
 def main() -> None:
     for line in iter(sys.stdin.readline, ""):
         message = json.loads(line)
-        method, id, params = message.get("method"), message.get("id"), message.get("params") or {}
-        if method is None or id is None:
+        method, message_id, params = message.get("method"), message.get("id"), message.get("params") or {}
+        if method is None or message_id is None:
             continue
         if method == "initialize":
             about = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}}}
-            send(id=id, result={**about, "serverInfo": {"name": "hostile", "version": "1"}})
+            send(id=message_id, result={**about, "serverInfo": {"name": "hostile", "version": "1"}})
         elif method == "tools/list":
-            list_tools(id)
+            list_tools(message_id)
         elif method == "tools/call" and params["name"] == "act":
-            act(id, (params.get("_meta") or {}).get("progressToken"))
+            act(message_id, (params.get("_meta") or {}).get("progressToken"))
         elif method == "tools/call":
-            send(id=id, result={"content": [{"type": "text", "text": "ok"}]})
+            send(id=message_id, result={"content": [{"type": "text", "text": "ok"}]})
         else:
-            send(id=id, error={"code": -32601, "message": "unknown"})
+            send(id=message_id, error={"code": -32601, "message": "unknown"})
 
 
 if __name__ == "__main__":

@@ -104,8 +104,8 @@ async def serve(how: str, port_of_another: list[int]) -> web.AppRunner:
         if request.method != "POST":
             return web.Response(status=405)
         message = await request.json()
-        id, method = message.get("id"), message.get("method")
-        if id is None:
+        message_id, method = message.get("id"), message.get("method")
+        if message_id is None:
             return web.Response(status=202)
         if method == "initialize":
             about = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
@@ -116,13 +116,13 @@ async def serve(how: str, port_of_another: list[int]) -> web.AppRunner:
             result = {"content": [{"type": "text", "text": "ok"}]}
         elif method == "tools/call":
             if how == "json":
-                return web.Response(body=dense(id), content_type="application/json")
+                return web.Response(body=dense(message_id), content_type="application/json")
             if how == "redirect":
                 return web.Response(status=307, headers={"location": f"http://127.0.0.1:{port_of_another[0]}/mcp"})
             stream = web.StreamResponse(headers={"content-type": "text/event-stream"})
             await stream.prepare(request)
             if how == "events":
-                await stream.write(b"event: message\ndata: " + dense(id) + b"\n\n")
+                await stream.write(b"event: message\ndata: " + dense(message_id) + b"\n\n")
             else:  # a drop at a time
                 try:
                     while True:
@@ -133,8 +133,8 @@ async def serve(how: str, port_of_another: list[int]) -> web.AppRunner:
             return stream
         else:
             error = {"code": -32601, "message": "unknown"}
-            return web.json_response({"jsonrpc": "2.0", "id": id, "error": error}, status=200)
-        return web.json_response({"jsonrpc": "2.0", "id": id, "result": result})
+            return web.json_response({"jsonrpc": "2.0", "id": message_id, "error": error}, status=200)
+        return web.json_response({"jsonrpc": "2.0", "id": message_id, "result": result})
 
     app = web.Application(client_max_size=2**24)
     app.router.add_route("*", "/mcp", answer)

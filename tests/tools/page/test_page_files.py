@@ -289,15 +289,17 @@ async def test_an_upload_is_saved_and_served(tmp_path: Path) -> None:
     assets = PageAssets(tmp_path)
     picture = png()
     digest = sha256(picture).hexdigest()[:24]
-    id = await assets.add(data_url(picture, "image/jpeg"))  # its bytes say what it is
-    assert id == f"tmp_asset_{digest}"
+    file_id = await assets.add(data_url(picture, "image/jpeg"))  # its bytes say what it is
+    assert file_id == f"tmp_asset_{digest}"
     project = PageProject(base_url="http://127.0.0.1:1234")
     played = await call(
-        page_tools(project, PageServices(assets)), "save_assets", asset_ids=[id, f" {id} ", "tmp_asset_" + "0" * 24]
+        page_tools(project, PageServices(assets)),
+        "save_assets",
+        asset_ids=[file_id, f" {file_id} ", "tmp_asset_" + "0" * 24],
     )
     images = [
         {
-            "asset_id": id,
+            "asset_id": file_id,
             "public_url": f"http://127.0.0.1:1234/local-assets/asset_{digest}.png",
             "content_type": "image/png",
             "status": "ok",

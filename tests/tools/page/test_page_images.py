@@ -21,8 +21,8 @@ from ronda.errors import BadConfig
 from ronda.providers.script import ScriptedModel, fails, says
 from ronda.tools.page import PageAssets, PageProject, PageServices, open_page_services, page_tools
 from ronda.tools.page.boxes import read_boxes
-from ronda.tools.page.generate_images import generate_images
 from ronda.tools.page.packages import cutout_model, packages_folder
+from ronda.tools.page.picture_tools import generate_images
 from ronda.tools.page.services import PageSettings
 
 PIL = pytest.importorskip("PIL", reason="Pillow is not installed")
@@ -134,16 +134,16 @@ async def test_images_that_are_switched_off_are_not_offered_and_not_drawn(tmp_pa
 
 async def test_a_picture_is_edited_by_the_service(tmp_path: Path) -> None:
     async with studio(tmp_path) as (service, services):
-        id = await services.assets.add(data_url(PICTURE))
+        call_id = await services.assets.add(data_url(PICTURE))
         made = page_tools(PageProject(), services)
         played = await call(
-            made, "edit_image", prompt="at night", image_urls=[id, data_url(png())], aspect_ratio="16:9"
+            made, "edit_image", prompt="at night", image_urls=[call_id, data_url(png())], aspect_ratio="16:9"
         )
     image = played.result["image"]
     assert played.output == {"image": image}
     assert image == {
         "prompt": "at night",
-        "image_urls": [id, data_url(png())],
+        "image_urls": [call_id, data_url(png())],
         "result_url": image["result_url"],
         "status": "ok",
         "aspect_ratio": "16:9",

@@ -66,9 +66,9 @@ def box(color: str) -> str:
 @needs_chromium
 async def test_a_model_sees_its_page_on_a_desktop_and_on_a_phone(tmp_path: Path) -> None:
     assets = PageAssets(tmp_path)
-    id = await assets.add(data_url(png(50, 50, bytes(BLUE))))
-    assert id is not None
-    saved = await assets.save(id)
+    file_id = await assets.add(data_url(png(50, 50, bytes(BLUE))))
+    assert file_id is not None
+    saved = await assets.save(file_id)
     assert saved is not None
     page = (
         "<link rel=stylesheet href=site.css><div class=box></div>"

@@ -21,7 +21,7 @@ from ronda.agent.approve import Approve, Decision, answer_to
 from ronda.core.events import Answered, Asked
 from ronda.core.run import Run
 from ronda.drive import check_answer
-from ronda.wire.approvals import write_tool
+from ronda.wire.shared.approvals import write_tool
 
 log = logging.getLogger("ronda.approve")
 
@@ -91,7 +91,7 @@ def deciding(callback: Callback | None, of_code: Callable[[dict[str, Any]], Any]
 
 
 def find_approve(run: Run) -> Approve | None:
-    """Who decides about a run that is begun in here: where nobody does, and where deciding fails, the answer is no."""
+    """Who decides about a run that is begun in here: where there is no decider, and where deciding fails, the answer is no."""
     callback, of_code = _callback.get((None, None))
 
     def approve(question: Asked) -> Decision | Awaitable[Decision]:

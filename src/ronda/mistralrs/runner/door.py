@@ -21,7 +21,7 @@ read_failed = msgspec.json.Decoder(Failed).decode
 
 
 class _Client:
-    """One client, as the door sees it: a body, nobody's key, and a connection that stays until `leave`."""
+    """One client, as the door sees it: a body, no key, and a connection that stays until `leave`."""
 
     def __init__(self, body: bytes, take: Take) -> None:
         self._body: bytes | None = body
@@ -50,7 +50,7 @@ class _Client:
             self._refusal.append(message.get("body", b""))
 
     async def ask(self, server: Server) -> None:
-        from ronda.server.features.doors import Chat  # of an extra
+        from ronda.server.features.doors.chat import Chat  # of an extra
         from ronda.server.http.incoming import Incoming
 
         chat = server.features.find(Chat.name)
@@ -65,7 +65,7 @@ class _Client:
 
 
 async def ask(server: Server, body: bytes, take: Take) -> None:
-    """Give `take` the answer, piece by piece. Whoever cancels this leaves as a client does: the door ends the run."""
+    """Give `take` the answer, piece by piece. Cancelling this is like a client that leaves: the door ends the run."""
     client = _Client(body, take)
     answer = asyncio.ensure_future(client.ask(server))
     answer.add_done_callback(look_at)

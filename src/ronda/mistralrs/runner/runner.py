@@ -35,9 +35,9 @@ from ronda.mistralrs.runner.files import File, FileOrigin
 from ronda.mistralrs.runner.request import ChatCompletionRequest, write_request
 from ronda.mistralrs.runner.response import ChatCompletionResponse
 from ronda.mistralrs.runner.stream import ChatCompletionStream
-from ronda.server.config import ServerConfig
+from ronda.server.features.table import make_config
 from ronda.tools.function import as_tool
-from ronda.wire.sessions import read_document
+from ronda.wire.own.sessions import read_document
 
 if TYPE_CHECKING:
     from typing import Self
@@ -102,29 +102,26 @@ class Runner:
 
         if isinstance(model, str) and (key := missing_key(model, where_is(model, base_url))) is not None:
             raise BadConfig(f"{model} needs a key: set {key}, or give base_url=… of a server of your own")
-        config = ServerConfig(
-            model=model if isinstance(model, str) else f"script:{type(model).__name__}",
-            base_url=base_url,
-            max_tool_rounds=max_tool_rounds,
-            tool_dispatch_url=tool_dispatch_url,
-            tool_dispatch_secret=tool_dispatch_secret,
-            retry=retry or RETRY,
-            timeouts=timeouts or Timeouts(),
-            aliases=tuple(aliases),
-            enable_search=enable_search,
-            search=dict(search or {}),
-            search_mode=search_mode,
-            search_embedding_model=search_embedding_model,
-            fetch_allow=tuple(fetch_allow),
-            max_result_chars=max_result_chars or 0,
-            **code_settings(code_execution_config, shell_config),
+        config = make_config(
+            {
+                "model": model if isinstance(model, str) else f"script:{type(model).__name__}",
+                "base_url": base_url,
+                "max_tool_rounds": max_tool_rounds,
+                "tool_dispatch_url": tool_dispatch_url,
+                "tool_dispatch_secret": tool_dispatch_secret,
+                "retry": retry or RETRY,
+                "timeouts": timeouts or Timeouts(),
+                "aliases": tuple(aliases),
+                "enable_search": enable_search,
+                "search": dict(search or {}),
+                "search_mode": search_mode,
+                "search_embedding_model": search_embedding_model,
+                "fetch_allow": tuple(fetch_allow),
+                "max_result_chars": max_result_chars or 0,
+                **code_settings(code_execution_config, shell_config),
+            }
         )
         check_config(config)
-        open_code = None
-        if code_execution_config is not None or shell_config is not None:
-            from ronda.server.features.code.code_tools import code_opener  # for those alone who run code
-
-            open_code = code_opener(config, None)
         self._loop: LoopThread | None = None  # its processes belong to the loop that has started them
         self._lock = threading.Lock()
         self._approval_callback = None if code_execution_config is None else code_execution_config.approval_callback
@@ -134,12 +131,13 @@ class Runner:
             provider=None if isinstance(model, str) else model,
             tools=[as_tool(tool) for tool in tools],
             tool_callbacks=tool_callbacks,
-            search_callback=search_callback,
-            mcp=_servers(mcp_servers),
-            open_code=open_code,
+            given={
+                **({} if search_callback is None else {"web": search_callback}),
+                **({"mcp": servers} if (servers := _servers(mcp_servers)) else {}),
+            },
         )
         self._server.runs.find_approve = find_approve
-        # Nobody can delete single files here: the oldest go as soon as there are too many.
+        # Single files cannot be deleted here: the oldest go as soon as there are too many.
         self._server.files.limits = replace(self._server.files.limits, made_seconds=0.0)
 
     def close(self) -> None:
@@ -215,16 +213,16 @@ class Runner:
         model_id: str | None = None,
         *,
         run: str | None = None,
-        round: int | None = None,
+        round: int | None = None,  # noqa: A002  # as in the request's field
     ) -> str:
         """Copy a session under another name: all of it, up to its `num_turns`-th answer, or up to a round of a run."""
-        copy = self._server.sessions.fork(("", src), dest, num_turns=num_turns, run=run, round=round)
+        copy = self._server.sessions.fork(("", src), dest, num_turns=num_turns, run=run, round_index=round)
         return self._wait(copy)
 
 
-async def _find_file(server: Server, id: str) -> File | None:
+async def _find_file(server: Server, file_id: str) -> File | None:
     try:
-        stored = await server.files.find("", id)
+        stored = await server.files.find("", file_id)
         data = await server.files.read(stored)
     except NotFound:
         return None

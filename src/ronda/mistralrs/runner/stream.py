@@ -15,7 +15,7 @@ from ronda.errors import RunEnded
 from ronda.mistralrs.runner.door import ask, read_failed
 from ronda.mistralrs.runner.files import File
 from ronda.mistralrs.runner.response import ChatCompletionChunk, Choice, Failed
-from ronda.wire.sse import SseReader
+from ronda.wire.codec.sse import SseReader
 
 if TYPE_CHECKING:
     from typing import Self

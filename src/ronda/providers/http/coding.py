@@ -1,4 +1,4 @@
-"""Packed bytes become plain ones as they come: for servers and proxies that compress though nobody asked for it.
+"""Packed bytes become plain ones as they come: for servers and proxies that compress without being asked.
 
 What is packed in a way that needs another library is refused: we say `identity`, so it is the server's fault.
 """

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-IDLE: Final = 15.0  # seconds a connection is kept that nobody uses; servers seldom keep theirs much longer
+IDLE: Final = 15.0  # seconds an unused connection is kept; servers seldom keep theirs much longer
 _TICK: Final = 15.0
 _MANY: Final = 256 * 1024  # bytes that may wait to be read before the server is made to wait
 _LONGEST_HEAD: Final = 256 * 1024  # bytes, hints before it included
@@ -53,7 +53,7 @@ class Connection(asyncio.BufferedProtocol):
         self._watch: asyncio.TimerHandle | None = None
         self._deadline = 0.0
         self._timeout = 0.0
-        self._waiting = 0  # bytes that came since somebody took some
+        self._waiting = 0  # bytes that came since some were taken
         self._paused = False
         self._is_busy = False
         self._large = False  # what was asked
@@ -66,11 +66,11 @@ class Connection(asyncio.BufferedProtocol):
         self.headers: dict[bytes, bytes] = {}
         self.complete = False
 
-    # ---- for whoever asks --------------------------------------------------------------------------------------------
+    # ---- for callers --------------------------------------------------------------------------------------------------
 
     @property
     def fresh(self) -> bool:
-        """It can be asked something: nobody has ended it, and it has not been idle for too long."""
+        """It can be asked something: it was not ended, and it has not been idle for too long."""
         return not self.closed and self._loop.time() < self._deadline
 
     @property
@@ -153,7 +153,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting = 0
         if not self._lasts or self.closed or self._paused or self._transport.get_write_buffer_size():
             return False
-        if self._large and self.status >= 400:  # perhaps said before all was sent: under TLS nobody knows how much was
+        if self._large and self.status >= 400:  # perhaps said before all was sent: under TLS it is unknown how much was
             return False
         self._deadline = self._loop.time() + IDLE
         return True
@@ -217,7 +217,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        if not self._is_busy or self.closed:  # an answer to nothing, or to nobody
+        if not self._is_busy or self.closed:  # an answer to no request, or to one that was given up
             self.abort()
             return
         self._deadline = self._loop.time() + self._timeout
@@ -234,7 +234,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._pieces and not self._context.run(self._take, self.taken()):
                 self._take = None
             elif not self.complete:
-                return  # nobody has to wake up for it
+                return  # no task has to wake up for it
         self._waiting += nbytes
         if self._waiting > _MANY and self._pieces and not (self._paused or self.closed):
             self._paused = True

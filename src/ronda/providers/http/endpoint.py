@@ -30,8 +30,8 @@ from ronda.providers.http.connection import Connection, ConnectionBroken, Take
 from ronda.providers.http.pool import Pool, open_pool, pool_here
 from ronda.providers.http.transport import DIRECT, Route, Routes
 from ronda.providers.http.tunnel import ProxyRefused, wants_credentials
-from ronda.wire.json import in_one_line
-from ronda.wire.projection import Change, Projection
+from ronda.wire.codec.json import in_one_line
+from ronda.wire.upstream.projection import Change, Projection
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -338,7 +338,7 @@ class Answer:
         return data
 
     async def stream_into(self, reader: StreamReader, show: Show, room: Wait | None) -> None:
-        """Read to the end, one batch of previews per socket read; but not while whoever watches is far behind."""
+        """Read to the end, one batch of previews per socket read; but not while the reader of the stream is far behind."""
 
         def pass_on(previews: list[Preview]) -> bool:
             return not previews or show(previews) is not False
@@ -371,7 +371,7 @@ class Answer:
                     data = self._inflate.feed(data)
                 self._count(data)
                 return pass_on(reader.feed(data)) and not reader.broken
-            except BaseException as error:  # for whoever waits for the end of the stream
+            except BaseException as error:  # for the task that waits for the end of the stream
                 failure = self._broken_off(error) if isinstance(error, (zlib.error, TooLarge)) else error
                 return False
 
@@ -416,7 +416,7 @@ class Answer:
             if plain := inflate.feed(data):
                 return plain
             data = await self._connection.some()
-        if not self.is_stream:  # whoever reads a stream knows by what it said whether that was all
+        if not self.is_stream:  # the reader of a stream knows by what it said whether that was all
             inflate.finish()
         return b""
 

@@ -1,4 +1,4 @@
-"""Folders that code works in: one of all sessions that somebody chose, and one that goes with the process."""
+"""Folders that code works in: one of all sessions that the operator chose, and one that goes with the process."""
 
 from __future__ import annotations
 

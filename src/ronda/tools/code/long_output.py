@@ -1,6 +1,6 @@
 """Output that is too long for a model: it is shown the beginning and the end, and code can read all of it from a file.
 
-The file is in a hidden folder of the session's own, so that it is nobody's result; the code may do with it what it likes.
+The file is in a hidden folder of the session's own, so that it is no result of the code; the code may do with it what it likes.
 """
 
 from __future__ import annotations

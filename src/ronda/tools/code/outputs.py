@@ -19,7 +19,7 @@ from ronda.drive.tools import as_text
 from ronda.errors import BadRequest
 from ronda.files.file_store import FileFacts, FileStore
 from ronda.sandbox.workspace import FoundFile, list_files, open_output, output_pieces
-from ronda.wire.file_kinds import format_of, mime_type_of
+from ronda.wire.shared.file_kinds import format_of, mime_type_of
 
 MOST_FILES = 64
 MAX_FILE = 256 * 1024 * 1024  # of one that is kept
@@ -131,14 +131,14 @@ class Collector:
             id=f"file_{secrets.token_hex(6)}_r{context.round}_{index}",
         )
 
-    def _file(self, name: str, head: bytes, size: int, id: str | None) -> File:
+    def _file(self, name: str, head: bytes, size: int, file_id: str | None) -> File:
         """`head` is all of it, if there is room for that in the result."""
-        format = format_of(name)
-        shown = preview(head, PREVIEW_BYTES) if format in TEXT_FORMATS else ""
-        return File(self._inlined(format, head, size), name, id, size, format, shown)
+        file_format = format_of(name)
+        shown = preview(head, PREVIEW_BYTES) if file_format in TEXT_FORMATS else ""
+        return File(self._inlined(file_format, head, size), name, file_id, size, file_format, shown)
 
-    def _inlined(self, format: str, head: bytes, size: int) -> str | None:
+    def _inlined(self, file_format: str, head: bytes, size: int) -> str | None:
         if size > self._room:
             return None
         self._room -= size
-        return f"data:{mime_type_of(format)};base64,{base64.b64encode(head).decode()}"
+        return f"data:{mime_type_of(file_format)};base64,{base64.b64encode(head).decode()}"

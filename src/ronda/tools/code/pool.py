@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from ronda.errors import RondaError
 from ronda.tools.code.session import Session
 
-_REFILL_SECONDS = 0.2  # after one was taken: whoever took it has its call done first
+_REFILL_SECONDS = 0.2  # after one was taken: the call that took it is done first
 
 log = logging.getLogger("ronda.tools")
 
@@ -57,7 +57,7 @@ class Pool:
         self._ready.append(session)
 
     async def empty(self) -> list[Session]:
-        """All that were ready, for whoever closes them. None is started any more."""
+        """All that were ready, for the code that closes them. None is started any more."""
         self._size = 0
         if self._filling is not None:
             await asyncio.gather(self._filling, return_exceptions=True)

@@ -18,7 +18,7 @@ from ronda.tools.code.outputs import output_names, snapshot
 from ronda.tools.code.session import Execution, PythonResult, Session
 from ronda.tools.code.workbench import Workbench
 from ronda.tools.parameters import object_schema, parameters
-from ronda.wire.code_tools import PYTHON
+from ronda.wire.shared.code_tools import PYTHON
 
 RESET = "mistralrs_reset_python_session"
 EXCLUSIVE = "code"  # Python and shell of one session share a folder

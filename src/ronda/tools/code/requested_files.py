@@ -56,8 +56,8 @@ class RequestedFiles:
         wanted = self.files.get(file.name or "")
         if wanted is None or wanted.format.lower() in ("", file.format):
             return file
-        format = wanted.format.lower()
-        return replace(file, format=format, preview=_preview(file) if format in TEXT_FORMATS else "")
+        file_format = wanted.format.lower()
+        return replace(file, format=file_format, preview=_preview(file) if file_format in TEXT_FORMATS else "")
 
 
 def _preview(file: File) -> str:

@@ -22,7 +22,7 @@ from ronda.errors import ToolFailed
 from ronda.sandbox.box import Sandbox
 from ronda.sandbox.process import Process, Stream
 from ronda.tools.code.long_output import LongCapture, text_decoder
-from ronda.wire.json import UNREADABLE
+from ronda.wire.codec.json import UNREADABLE
 
 _START_SECONDS = 30.0
 _GRACE = 3.0  # seconds for code that was interrupted to end
@@ -61,7 +61,7 @@ class Session:
     """One sandbox, and the Python in it. The file `marker` notes that there was one, beyond the life of a server."""
 
     def __init__(self, sandbox: Sandbox, marker: Path | None = None, *, owns_sandbox: bool = True) -> None:
-        """`owns_sandbox`: whether nobody else uses it."""
+        """`owns_sandbox`: whether it is used only here."""
         self.sandbox = sandbox
         self.users = 0  # calls under way
         self._owns_sandbox = owns_sandbox
@@ -78,7 +78,7 @@ class Session:
 
         def take(stream: Stream, data: bytes) -> None:
             captures[stream].add(data)
-            if captures[stream].total <= _MOST_OUTPUT:  # nobody wants to watch a flood
+            if captures[stream].total <= _MOST_OUTPUT:  # a flood is not worth watching
                 show(decoders[stream].decode(data), stream)
 
         self._take = take

@@ -23,7 +23,7 @@ from ronda.tools.code.outputs import output_names, snapshot
 from ronda.tools.code.python import EXCLUSIVE, OUTPUTS, TOO_MANY_FILES
 from ronda.tools.code.workbench import Workbench
 from ronda.tools.parameters import parameters
-from ronda.wire.code_tools import SHELL
+from ronda.wire.shared.code_tools import SHELL
 
 SURFACE = "mistralrs_surface_outputs"
 MAX_OUTPUT = 4096  # characters of each stream, unless the call says otherwise …
@@ -133,7 +133,7 @@ class _Call:
 
     def _take(self, stream: Stream, data: bytes) -> None:
         self._captures[stream].add(data)
-        if self._captures[stream].total <= self._most:  # nobody wants to watch a flood
+        if self._captures[stream].total <= self._most:  # a flood is not worth watching
             self._context.progress(self._decoders[stream].decode(data), stream, self._count)
 
     async def run(self, commands: list[str], timeout: float) -> list[dict[str, Any]]:

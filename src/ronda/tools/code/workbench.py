@@ -1,7 +1,7 @@
 """A sandbox for each session, and in it a Python that stays: what the Python and shell tools of one server share.
 
-Calls of one session never overlap: their tools are exclusive. A session that nobody used for an hour loses its processes; its
-folder stays, and belongs to whoever made it.
+Calls of one session never overlap: their tools are exclusive. A session that was unused for an hour loses its processes; its
+folder stays, and belongs to its maker.
 """
 
 from __future__ import annotations
@@ -187,13 +187,13 @@ class Workbench:
                 await opened.close()
 
     async def close_idle(self, seconds: float = IDLE_SECONDS) -> None:
-        """Ends the processes of sessions that nobody has used for so long."""
+        """Ends the processes of sessions that were unused for so long."""
         over = time.monotonic() - seconds
         await asyncio.gather(*[self.close_session(*key) for used, key in self._idle() if used <= over])
 
     async def _make_room(self) -> None:
-        """Where there are too many, ends the processes of those that nobody has used for longest, of the owner who has the most:
-        one owner's many sessions take none from those who have few."""
+        """Where there are too many, ends the processes of those that were unused for longest, of the owner who has the most:
+        one owner's many sessions take none from owners that have few."""
         idle = self._idle()
         counts = Counter([owner for owner, _ in self._sessions])
         closing: list[tuple[str, str]] = []

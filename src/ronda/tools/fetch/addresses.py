@@ -1,4 +1,4 @@
-"""Which addresses this machine may call when somebody else names them: a model, a request, a page that redirects.
+"""Which addresses this machine may call when others name them: a model, a request, a page that redirects.
 
 Public ones, and those that the operator has listed. Everything that reaches this machine, its neighbours or a cloud's own
 services is refused, in whatever form the address is written: IPv6 can carry an IPv4 address in several ways.

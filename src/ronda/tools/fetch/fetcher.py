@@ -1,4 +1,4 @@
-"""An address that somebody else names → what is there: one fetcher for pages, files, documents and servers.
+"""An address from outside → what is there: one fetcher for pages, files, documents and servers.
 
     resolve the name → check every address → connect to one of those → follow at most three redirects, each checked again
 
@@ -158,7 +158,7 @@ class Fetcher:
     async def check(self, url: yarl.URL) -> list[str]:
         """The addresses behind a name, all of which may be called. Raises FetchFailed.
 
-        For those who connect by themselves: they have to connect to one of these, not to the name.
+        For callers that connect by themselves: they have to connect to one of these, not to the name.
         """
         host = url.host or ""
         try:

@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def _answer(channel: int, request: bytes) -> None:
-    """In the child, which ends here. Whatever happens, nobody is told twice: its status says whether it has answered."""
+    """In the child, which ends here. Whatever happens, its answer is given once: its status says whether it has answered."""
     status = 1
     try:
         head, _, data = request.partition(b"\n")

@@ -2,7 +2,7 @@
 
 Run as a text by the Python inside a sandbox, whichever that is: it imports nothing of ours, and no package but those in the zip
 PACKAGES. So Word and HTML are read by hand, for what reads them well is compiled for one Python. What reads these formats is made
-for files of good will; here a hostile one can hurt nobody but itself. Status 3: a package is missing, which stderr names.
+for files of good will; here a hostile one can hurt only itself. Status 3: a package is missing, which stderr names.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ class ExtractedText(Struct, frozen=True):
     problem: str = ""
 
 
-def is_document(format: str) -> bool:
-    return format in _KINDS
+def is_document(file_format: str) -> bool:
+    return file_format in _KINDS
 
 
 class Documents:
@@ -67,23 +67,25 @@ class Documents:
         # A Runner's requests may each have a loop of their own.
         self._rooms: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
-    async def extract(self, id: str, format: str, size: int, read: Callable[[], Awaitable[bytes]]) -> ExtractedText:
+    async def extract(
+        self, file_id: str, file_format: str, size: int, read: Callable[[], Awaitable[bytes]]
+    ) -> ExtractedText:
         """The text of a document. `id` is the same for the same bytes: a text is extracted once while it is remembered."""
         if size > _LARGEST:
             return ExtractedText(problem=f"its text is not extracted: it has more than {_LARGEST} bytes")
-        if (known := self._known.get(id)) is not None:
-            self._known.move_to_end(id)
+        if (known := self._known.get(file_id)) is not None:
+            self._known.move_to_end(file_id)
             return known
         async with self._rooms.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE)):
             try:
-                found = await self._run(_KINDS[format], await read())
+                found = await self._run(_KINDS[file_format], await read())
             except (RondaError, OSError) as error:
                 return ExtractedText(problem=f"its text cannot be extracted: {error}")
-        self._remember(id, found)
+        self._remember(file_id, found)
         return found
 
-    def _remember(self, id: str, found: ExtractedText) -> None:
-        self._known[id] = found
+    def _remember(self, file_id: str, found: ExtractedText) -> None:
+        self._known[file_id] = found
         self._size += len(found.text)
         while self._size > _MOST_KNOWN:
             _, oldest = self._known.popitem(last=False)
@@ -107,8 +109,8 @@ class Documents:
             await asyncio.to_thread(remove_tree, folder)
         if finished.ended.code == _NEEDS_PACKAGE:
             package = finished.stderr.text().strip()[:100]
-            help = f"its text cannot be extracted: the server lacks '{package}'; {install('files')} brings it"
-            return ExtractedText(problem=help)
+            advice = f"its text cannot be extracted: the server lacks '{package}'; {install('files')} brings it"
+            return ExtractedText(problem=advice)
         if finished.ended.why != "exited" or finished.ended.code != 0:
             return ExtractedText(problem="its text cannot be extracted: the file is damaged, or too much work to read")
         return ExtractedText(finished.stdout.text())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
@@ -11,14 +13,17 @@ from msgspec.structs import replace
 from ronda.core.files import FileSource, StoredFile
 from ronda.core.plan import ToolSpec
 from ronda.drive import Tool, ToolContext, ToolOutput
+from ronda.drive.offload import aside
 from ronda.drive.tools import as_text
 from ronda.errors import RondaError
 from ronda.files.file_store import MADE, FileFacts, FileStore
+from ronda.files.local_files import folder_files, temporary_files
 from ronda.sandbox.names import clean_name
 from ronda.tools.files.reading import MAX_SLICE, READ, ReadFileTool
 from ronda.tools.files.session_files import KnownFile, SessionFiles
 
 if TYPE_CHECKING:
+    from ronda.journal import Journal
     from ronda.tools.files.documents import ExtractedText
 
 _PIECE: Final = 128 * 1024  # characters that are encoded in one go
@@ -30,16 +35,18 @@ class LongResultFiles:
     """Keeps them in a store; `reader` reads nothing else. So it needs no label of its own: whatever it reads, the run has been
     marked by the tool whose result it is."""
 
-    def __init__(self, store: FileStore, most: int | None = None) -> None:
-        """`most` are the characters that a model is shown of a result, and may read of it in one call."""
+    def __init__(self, store: FileStore, most: int | None = None, redact: Callable[[str], str] | None = None) -> None:
+        """`most` are the characters that a model is shown of a result, and may read of it in one call. `redact`: what becomes of
+        a result before it is kept."""
         self._store = store
+        self._redact = redact
         # A Runner's requests may each have a loop of their own.
         self._rooms: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-        slice = MAX_SLICE if most is None else min(most, MAX_SLICE)
-        self.reader: Tool = ReadFileTool(_MadeFiles(store), _no_document, ("files",), slice, _WAY_OUT)
+        slice_size = MAX_SLICE if most is None else min(most, MAX_SLICE)
+        self.reader: Tool = ReadFileTool(_MadeFiles(store), _no_document, ("files",), slice_size, _WAY_OUT)
 
     async def shorten(self, output: ToolOutput, most: int, spec: ToolSpec, context: ToolContext) -> ToolOutput:
-        text = output.content
+        text = output.content if self._redact is None else await aside(self._redact, output.content)
         facts = FileFacts(
             clean_name(f"{spec.name}-{context.call_id}.txt"),
             "tool_result",
@@ -84,3 +91,36 @@ class _MadeFiles(SessionFiles):
 
 async def _no_document(context: ToolContext, file: KnownFile) -> ExtractedText | None:
     return None
+
+
+# ---- where a run of the library's keeps them -----------------------------------------------------------------------------
+
+
+def open_long_results(
+    place: str | os.PathLike[str] | FileStore | None, journal: Journal | None, most: int | None
+) -> LongResultFiles:
+    """Where a program's run keeps them. `most` are the characters that the model is shown of a result.
+
+        result_files=FOLDER              in this folder, laid out as a server's data folder: one may be shared
+        journal=SqliteJournal(path)      in the folder path-files: any process that resumes the run reads them there. The
+                                         journal of a server has the server's own files beside it
+        neither                          in a temporary folder of this process, which goes with it
+
+    Not in the journal itself: its events are read whole to resume a run, and a result that no call reads on in would be read
+    each time. Not in a folder of the run's: the next run that is given its messages as `history` may want to read on.
+    """
+    if isinstance(place, FileStore):
+        return LongResultFiles(place, most)
+    folder = _folder_for(journal) if place is None and journal is not None else place
+    return LongResultFiles(temporary_files() if folder is None else folder_files(folder), most)
+
+
+def _folder_for(journal: Journal) -> str | None:
+    from ronda.journal.sqlite import SqliteJournal
+    from ronda.store.sqlite import MEMORY
+
+    if not isinstance(journal, SqliteJournal) or journal.path == MEMORY:
+        return None
+    folder, name = os.path.split(journal.path)
+    is_servers = name == "journal.db" and os.path.exists(os.path.join(folder, "catalog.db"))
+    return folder if is_servers else f"{journal.path}-files"

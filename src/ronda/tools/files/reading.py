@@ -15,8 +15,8 @@ from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import RondaError
 from ronda.tools.files.session_files import KnownFile, SessionFiles
 from ronda.tools.parameters import parameters
-from ronda.wire.code_tools import LIST_FILES, READ_FILE
-from ronda.wire.file_kinds import Utf8Check
+from ronda.wire.shared.code_tools import LIST_FILES, READ_FILE
+from ronda.wire.shared.file_kinds import Utf8Check
 
 if TYPE_CHECKING:
     from ronda.tools.files.documents import ExtractedText  # with a sandbox behind it
@@ -63,15 +63,17 @@ class ReadFileTool:
         )
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        id = str(arguments["file_id"])
+        file_id = str(arguments["file_id"])
         start, end = int(arguments.get("start") or 0), arguments.get("end")
-        file = await self._files.find(context, id)
+        file = await self._files.find(context, file_id)
         if file is None:
-            return _failure(f"there is no file with the id '{id[:200]}' in this session{self._way_out}", file_id=id)
+            return _failure(
+                f"there is no file with the id '{file_id[:200]}' in this session{self._way_out}", file_id=file_id
+            )
         try:
             return await self._read(file, start, None if end is None else int(end), context)
         except RondaError as error:
-            return _failure(str(error), file_id=id, name=file.name)
+            return _failure(str(error), file_id=file_id, name=file.name)
 
     async def _read(self, file: KnownFile, start: int, end: int | None, context: ToolContext) -> ToolOutput:
         extracted = await self._extract(context, file)

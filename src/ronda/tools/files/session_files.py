@@ -16,7 +16,7 @@ from ronda.core.parts import File
 from ronda.drive import ToolContext
 from ronda.errors import BadRequest, NotFound
 from ronda.files.file_store import INPUT, USER_UPLOAD, FileStore
-from ronda.wire.file_kinds import OCTETS, format_of, mime_type_of
+from ronda.wire.shared.file_kinds import OCTETS, format_of, mime_type_of
 
 _PIECE = 256 * 1024
 
@@ -64,22 +64,24 @@ class SessionFiles:
         if not file.data.startswith("data:"):
             return None
         name = file.name or "input_file"
-        format = file.format or format_of(name)
-        size, id = file.size, file.id
-        if size is None or id is None:
+        file_format = file.format or format_of(name)
+        size, file_id = file.size, file.id
+        if size is None or file_id is None:
             content = await asyncio.to_thread(decode, file.data)
-            size, id = len(content), content_id(content)
-        return KnownFile(id, name, format, media_type(file.data) or mime_type_of(format), size, data=file.data)
+            size, file_id = len(content), content_id(content)
+        return KnownFile(
+            file_id, name, file_format, media_type(file.data) or mime_type_of(file_format), size, data=file.data
+        )
 
     async def all(self, context: ToolContext) -> list[KnownFile]:
         made = [_of(file) for file in await self.store.of(context.owner, context.session)]
         brought = await self.brought(context)
         return list({file.id: file for file in [*brought, *made]}.values())
 
-    async def find(self, context: ToolContext, id: str) -> KnownFile | None:
-        known = next((file for file in await self.all(context) if file.id == id), None)
-        if known is None and id in context.whole_results:  # of a session that this conversation was in before
-            return await self._known(context.owner, File(id=id))
+    async def find(self, context: ToolContext, file_id: str) -> KnownFile | None:
+        known = next((file for file in await self.all(context) if file.id == file_id), None)
+        if known is None and file_id in context.whole_results:  # of a session that this conversation was in before
+            return await self._known(context.owner, File(id=file_id))
         return known
 
     async def read(self, file: KnownFile) -> bytes:

@@ -1,4 +1,4 @@
-"""What a message may hold before anybody reads it: a server that nobody knows must not keep this one busy.
+"""What a message may hold before it is read: an unknown server must not keep this one busy.
 
 Reading JSON takes its time by its values, not by its bytes: a picture of ten megabytes is one text, as many bytes of `[],` are
 three million lists. So values are counted before a message is read, and lists are cut before the SDK makes objects of them.
@@ -40,7 +40,7 @@ def _is_little(data: bytes) -> bool:
 
 
 def cut_lists(result: dict[str, Any]) -> None:
-    """The rest of a list that nobody will read is dropped."""
+    """The rest of a list that will not be read is dropped."""
     for name, most in _LISTS.items():
         found = result.get(name)
         if isinstance(found, list) and len(found) > most:

@@ -1,7 +1,7 @@
 """One call: its time, what it shows and asks on the way, and whether it may be sent again.
 
 It is sent again, once, where it provably did not run: it was never handed over, or the server said that it does not know our
-session. A call that was under way when the connection broke is not: the model is told that nobody knows what became of it.
+session. A call that was under way when the connection broke is not: the model is told that its outcome is unknown.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One server: its connection, the tools that it has, and how it fares.
 
 Each connection is a `Link` with a task of its own, which opens it, waits for its loss and closes it: contexts of the SDK must be
-left by the task that entered them. Calls are made by whoever makes them. When a link is lost, the owner opens the next; a call
-that finds none wakes the owner and waits for what the next attempt brings: one attempt at a time, however many wait.
+left by the task that entered them. Calls are made in the tasks of their callers. When a link is lost, the owner opens the next; a
+call that finds none wakes the owner and waits for what the next attempt brings: one attempt at a time, however many wait.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Connection:
         self._owner: asyncio.Task[None] | None = None
         self._holders: set[asyncio.Task[None]] = set()
 
-    # ---- for those who call -------------------------------------------------------------------------------------------
+    # ---- for callers --------------------------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Also where it sleeps. What is closed stays so."""
@@ -181,7 +181,7 @@ class Connection:
                 break
             if link.failure:
                 self._fail_waiters(f"{link.failure}{link.last_words}")
-            if self._link is link or link.failure:  # otherwise whoever found it lost has said so
+            if self._link is link or link.failure:  # otherwise the finder has said so
                 self._mark_lost(f"{link.failure or 'the connection was lost'}{link.last_words}")
             pause = 0.0 if time.monotonic() - opened > STEADY_SECONDS else min(max(FIRST_PAUSE, 2 * pause), LAST_PAUSE)
             with contextlib.suppress(TimeoutError):
@@ -326,7 +326,7 @@ def _tells_of_changes(client: Client) -> bool:
 
 
 async def _listen(link: Link, client: Client) -> None:
-    """The newer protocol tells only those who listen. A server that refuses is asked ever less often."""
+    """The newer protocol tells only listeners. A server that refuses is asked ever less often."""
     pause = RELIST_PAUSE
     while True:
         with contextlib.suppress(SubscriptionLost, MCPError, TimeoutError):

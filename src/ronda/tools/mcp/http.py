@@ -73,7 +73,7 @@ class GrantedToken(httpx2.Auth):
         if answer.status_code == 401:
             async with self._asking:
                 known = await token_for(self._grant, routes=self._routes)
-                if known == token:  # nobody else has asked meanwhile
+                if known == token:  # no other call has asked meanwhile
                     known = await token_for(self._grant, anew=True, routes=self._routes)
             request.headers["Authorization"] = f"Bearer {known}"
             yield request
@@ -139,7 +139,7 @@ class _Transport(httpx2.AsyncBaseTransport):
             answer = await self._send(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol) as error:
             if note is not None:
-                note.rounds -= 1  # nobody was there to take it
+                note.rounds -= 1  # no server was there to take it
             answer = _refusal(request, f"it cannot be reached: {str(error) or type(error).__name__}")
         except httpx2.TransportError as error:
             answer = _refusal(request, f"the connection failed: {str(error) or type(error).__name__}")

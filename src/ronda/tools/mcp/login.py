@@ -1,7 +1,7 @@
 """A person's consent → a token that is kept in a file, and used and renewed from there: OAuth in the browser, for MCP servers.
 
     log_in(server, person)     register Ronda with the server's authorization service, let a person consent, keep what comes of it
-    kept_login(server)         what a connection then shows the server; it renews the token, and asks nobody
+    kept_login(server)         what a connection then shows the server; it renews the token, and asks no person
 
 The protocol itself is the SDK's. A file is readable by its owner alone, and belongs to one name at one address.
 """
@@ -99,7 +99,7 @@ class TokenFile:
 
 
 def kept_login(server: McpServer) -> httpx2.Auth | None:
-    """None where nobody has logged in."""
+    """None where there was no login."""
     if server.login is None or not (path := Path(server.login)).exists():
         return None
 

@@ -37,7 +37,7 @@ from ronda.tools.mcp.config import (
     WebSocket,
     slug,
 )
-from ronda.wire.json import UNREADABLE
+from ronda.wire.codec.json import UNREADABLE
 
 _T = TypeVar("_T")
 

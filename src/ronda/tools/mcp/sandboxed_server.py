@@ -1,4 +1,4 @@
-"""A server that is a program nobody trusts: the same pipes, with the walls of `sandbox` around it.
+"""A server that is a program that is not trusted: the same pipes, with the walls of `sandbox` around it.
 
 It works in a folder of its own, which is gone when it ends. Of this machine it sees what the policy lets it see and, where it is
 a Python program, the Python that it is made for.

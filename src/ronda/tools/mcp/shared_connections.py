@@ -1,6 +1,6 @@
 """Servers that files and requests name → connections, one for all on an event loop who name the same server in the same words.
 
-They are opened when they are needed, sleep when nobody has called for a while, and end with their loop. A call wakes one up.
+They are opened when they are needed, sleep when there was no call for a while, and end with their loop. A call wakes one up.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import time
 from typing import Final
-from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec.structs import replace
 
+from ronda.tools.loop_pools import pool_here
 from ronda.tools.mcp.config import AUTO, McpServer
 from ronda.tools.mcp.connection import Connection
 
@@ -67,26 +67,12 @@ class _Pool:
 
 
 def _nothing() -> None:
-    """Whoever offers tools of such a connection looks at it each time."""
-
-
-_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, _Pool] = WeakKeyDictionary()
-
-
-def _pool() -> _Pool:
-    loop = asyncio.get_running_loop()
-    if (pool := _pools.get(loop)) is None:
-        pool = _pools[loop] = _Pool()
-    return pool
+    """Code that offers tools of such a connection looks at it each time."""
 
 
 async def shared_connection(server: McpServer, scope: str = "") -> Connection:
-    """Connected, or failed for the first time. Nobody outside of `scope` gets the same: a session may remember things."""
-    connection = _pool().connection(server, scope)
+    """Connected, or failed for the first time. No caller outside of `scope` gets the same: a session may remember things."""
+    connection = pool_here(_Pool).connection(server, scope)
     connection.open()
     await connection.settled()
     return connection
-
-
-async def close_shared() -> None:
-    await _pool().close()

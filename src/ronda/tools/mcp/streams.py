@@ -31,7 +31,7 @@ Write: TypeAlias = Callable[[str], Awaitable[None]]
 
 @asynccontextmanager
 async def message_streams(frames: AsyncIterator[str | bytes], write: Write) -> AsyncGenerator[TransportStreams, None]:
-    """The read stream ends with `frames`. What raises as it is written was not delivered, and whoever sent it is told so."""
+    """The read stream ends with `frames`. What raises as it is written was not delivered, and its sender is told so."""
     arriving, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
 
     async def read() -> None:
@@ -74,7 +74,7 @@ class _Closing:
 
 
 class _Writes(_Closing):
-    """Each message is written by whoever sends it: a failure is theirs alone."""
+    """Each message is written by its sender: a failure is the sender's only."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -106,11 +106,11 @@ def _message(frame: str | bytes) -> SessionMessage | None:
     except ValueError:
         pass
     log.debug("an MCP server wrote what is no message: %.200r", frame)
-    if not data.lstrip().startswith(b"{") or (id := id_in(data)) is None:
+    if not data.lstrip().startswith(b"{") or (message_id := id_in(data)) is None:
         return None
-    # Whoever waits for it is told at once.
+    # The waiting caller is told at once.
     error = ErrorData(code=UNREADABLE, message="its answer is too large, too deep, or no JSON")
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=id, error=error))
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=message_id, error=error))
 
 
 class Delivery:
@@ -128,12 +128,12 @@ class Delivery:
         return f" (HTTP {self.status})" if self.status is not None and self.status >= 400 else ""
 
 
-# The SDK writes a request, and sends it over HTTP, in the context of whoever asked for it: there its Delivery is found.
+# The SDK writes a request, and sends it over HTTP, in the context of the caller that asked for it: there its Delivery is found.
 delivery: ContextVar[Delivery | None] = ContextVar("delivery", default=None)
 
 
 class WatchedWrites(_Closing):
-    """Notes each message that was handed over, with whoever sends it."""
+    """Notes each message that was handed over, with its sender."""
 
     def __init__(self, stream: WriteStream[SessionMessage]) -> None:
         self._stream = stream
@@ -154,7 +154,7 @@ class WatchedWrites(_Closing):
 
 
 class WatchedReads(_Closing):
-    """A stream that tells when it has ended: the session itself only tells those who wait for an answer."""
+    """A stream that tells when it has ended: the session itself only tells callers that wait for an answer."""
 
     def __init__(self, stream: ReadStream[SessionMessage | Exception], ended: Callable[[], None]) -> None:
         self._stream = stream

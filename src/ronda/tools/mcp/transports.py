@@ -47,7 +47,7 @@ def _streams(
         case Process(sandbox=None):
             return process_streams(source, complaints)
         case Process():
-            from ronda.tools.mcp.sandboxed_server import sandboxed_streams  # for those who have one
+            from ronda.tools.mcp.sandboxed_server import sandboxed_streams  # only settings with one need it
 
             return sandboxed_streams(source, complaints)
         case Http():
@@ -79,7 +79,7 @@ async def _sse(
     def client(
         headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
     ) -> httpx2.AsyncClient:
-        # The one stream may be silent for long. A message that is refused is no news to the SDK: whoever waits would wait on.
+        # The one stream may be silent for long. A message that is refused is no news to the SDK: the caller would wait on.
         return http_client(headers or {}, own_auth, 3600.0, ended, _guard(server), _routes(server))
 
     async with sse_client(source.url, headers=_headers(server), httpx_client_factory=client) as streams:

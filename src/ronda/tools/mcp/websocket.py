@@ -23,7 +23,7 @@ PING_SECONDS = 30.0  # a peer that is gone without a word is found out by the ne
 async def websocket_streams(
     url: str, headers: Mapping[str, str], routes: Routes = DIRECT
 ) -> AsyncGenerator[TransportStreams, None]:
-    """Raises ToolFailed where nobody answers."""
+    """Raises ToolFailed where there is no answer."""
     client = await session()
     try:
         socket = await client.ws_connect(

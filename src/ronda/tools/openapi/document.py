@@ -1,7 +1,7 @@
 """An OpenAPI document, and what its references lead to.
 
-References point inside the document, or into other files if whoever read the document can read those too. They may go round
-in circles: nothing here is written out in full, so that a circle is only ever as long as somebody follows it.
+References point inside the document, or into other files if the reader of the document can read those too. They may go round
+in circles: nothing here is written out in full, so that a circle is only ever as long as it is followed.
 """
 
 from __future__ import annotations

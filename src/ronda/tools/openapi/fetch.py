@@ -1,6 +1,6 @@
 """The address of a document → its text: within bounds, and no further than the host it names.
 
-Whoever wrote the file that names the address may reach whatever this machine reaches: an API of the house is a common case.
+The author of the file that names the address may reach whatever this machine reaches: an API of the house is a common case.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _ONE: Final = ("not", "additionalProperties", "items", "contains", "propertyName
 _ONE_MORE: Final = ("unevaluatedProperties", "unevaluatedItems")
 _LIST: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
 _NAMED: Final = ("properties", "patternProperties", "dependentSchemas")
-# Said of the document, of XML or of an answer: of no use to whoever writes arguments.
+# Said of the document, of XML or of an answer: of no use to a model that writes arguments.
 _DROPPED: Final = frozenset(
     {"xml", "externalDocs", "discriminator", "example", "examples", "deprecated", "readOnly", "writeOnly", "nullable"}
     | {"$id", "$anchor", "$schema", "$dynamicAnchor", "$dynamicRef", "$comment", "$vocabulary", "$defs", "definitions"}

@@ -125,7 +125,7 @@ def _output(data: bytes, answer: aiohttp.ClientResponse, status: str) -> ToolOut
     if kind.startswith("text/") or any(word in kind for word in _TEXT) or (not answer.headers.get("Content-Type")):
         try:
             return ToolOutput(data.decode(answer.charset or "utf-8", "replace"))
-        except LookupError:  # a character set that nobody knows
+        except LookupError:  # an unknown character set
             return ToolOutput(data.decode("utf-8", "replace"))
     if kind == "application/octet-stream" and _is_json(data):
         return ToolOutput(data.decode())

@@ -2,7 +2,7 @@
 
     upload → tmp_asset_<24 hex>;   saved → asset_<24 hex>.<gif|jpg|png|webp>, which /local-assets serves
 
-Whoever knows a name knows the bytes it was made of, so names are no secret of anybody's. Waits for the disk in threads.
+A name is made of the bytes themselves, so names are no secret. Waits for the disk in threads.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class PageAssets:
         """The id of an upload; None for what is no picture of the kinds and sizes that are kept, or has no room any more."""
         return await asyncio.to_thread(self._add, data_url)
 
-    async def save(self, id: str) -> Asset | None:
+    async def save(self, image_id: str) -> Asset | None:
         """An upload, from now on served; None if there is none of this id."""
-        return await asyncio.to_thread(self._save, id)
+        return await asyncio.to_thread(self._save, image_id)
 
     async def keep(self, picture: Picture) -> Asset | None:
         """A picture that a tool made; None where there is no room."""
@@ -93,9 +93,9 @@ class PageAssets:
         name = f"asset_{_digest(picture.data)}.{picture.ending}"
         return Asset(name, picture) if self._write(name, picture.data) else None
 
-    def _save(self, id: str) -> Asset | None:
-        picture = self._open(id)
-        return None if picture is None or not _ID.fullmatch(id) else self._keep(picture)
+    def _save(self, image_id: str) -> Asset | None:
+        picture = self._open(image_id)
+        return None if picture is None or not _ID.fullmatch(image_id) else self._keep(picture)
 
     def _open(self, name: str) -> Picture | None:
         if _ID.fullmatch(name):
@@ -125,7 +125,7 @@ class PageAssets:
         return True
 
     def _sweep(self) -> int:
-        """Drops uploads that nobody saved in time, and what a crash has left; the bytes of all that stays."""
+        """Drops uploads that were not saved in time, and what a crash has left; the bytes of all that stays."""
         now, total = time.time(), 0
         is_due, self._swept = now - self._swept > _SWEEP_SECONDS, max(self._swept, now - _SWEEP_SECONDS)
         for entry in os.scandir(self._folder):

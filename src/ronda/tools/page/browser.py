@@ -1,4 +1,4 @@
-"""Chromium in our sandbox: an address, and somebody who answers what the page asks for → pictures of it.
+"""Chromium in our sandbox: an address, and a handler that answers what the page asks for → pictures of it.
 
 The browser has no network and no file of ours. Every request of a page is handed to `Answer`, and what that does not answer
 fails. One browser is started for each call and ended after it: nothing goes from one page to the next.
@@ -152,7 +152,7 @@ class Browser:
 
     @property
     def may_work(self) -> bool:
-        """There is a Chromium, and nobody has found of late that it does not start."""
+        """There is a Chromium, and no recent try found that it does not start."""
         trial = self._trial
         if trial is not None and trial.done() and not trial.cancelled() and trial.result():
             return self._is_time_again
@@ -334,7 +334,7 @@ class _Tab:
                 pass
 
     async def _respond(self, params: dict[str, Any]) -> None:
-        id, details = str(params.get("requestId", "")), params.get("request") or {}
+        request_id, details = str(params.get("requestId", "")), params.get("request") or {}
         self._requests += 1
         request = Request(
             str(details.get("url", "")), str(details.get("method", "GET")), str(params.get("resourceType", ""))
@@ -348,13 +348,13 @@ class _Tab:
         if response is None:
             if not request.url.endswith("/favicon.ico"):  # which browsers ask for by themselves
                 self._note(f"not loaded: {request.url[:200]}")
-            await self._quietly("Fetch.failRequest", requestId=id, errorReason="BlockedByClient")
+            await self._quietly("Fetch.failRequest", requestId=request_id, errorReason="BlockedByClient")
             return
         headers = {"Content-Type": response.content_type, "Location": response.location}
         headers["Access-Control-Allow-Origin"] = "*"  # scripts and fonts of another origin want it
         await self._quietly(
             "Fetch.fulfillRequest",
-            requestId=id,
+            requestId=request_id,
             responseCode=response.status,
             responseHeaders=[{"name": name, "value": value} for name, value in headers.items() if value],
             body=base64.b64encode(response.body).decode(),

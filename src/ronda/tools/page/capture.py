@@ -1,5 +1,5 @@
 """A web page of anybody's → a picture of it. The browser has no network: what it asks for is fetched here, each address checked
-as every address that somebody else names (`tools.fetch`), and handed in."""
+as every address that comes from outside (`tools.fetch`), and handed in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?!\d+(?:[/?#]|$))")  # 
 
 
 def page_address(text: str) -> str:
-    """What somebody typed as an address → an https or http one. Raises BadRequest."""
+    """What a person typed as an address → an https or http one. Raises BadRequest."""
     text = text.strip()
     found = _SCHEME.match(text)
     if found is not None and found[1].lower() not in ("http", "https"):

@@ -58,11 +58,11 @@ class Cutter:
         fed = ((scaled - np.array(_MEAN)) / np.array(_DEVIATION)).transpose(2, 0, 1)[None].astype(np.float32)
         session = self._network()
         [found] = session.run([session.get_outputs()[0].name], {session.get_inputs()[0].name: fed})
-        map = found[0, 0]
-        low, high = float(map.min()), float(map.max())
+        mask = found[0, 0]
+        low, high = float(mask.min()), float(mask.max())
         if high - low < 0.05:  # it sees nothing, or nothing else
             raise ToolFailed("there is nothing in the picture that stands out from a background")
-        mask = Image.fromarray(((map - low) / (high - low) * 255).astype(np.uint8), "L")
+        mask = Image.fromarray(((mask - low) / (high - low) * 255).astype(np.uint8), "L")
         return mask.resize(image.size, Image.Resampling.LANCZOS)
 
     def _network(self) -> Any:

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ronda.errors import ToolFailed
 from ronda.sandbox.process import Process
-from ronda.wire.json import UNREADABLE
+from ronda.wire.codec.json import UNREADABLE
 
 MAX_MESSAGE: Final = 64 * 1024 * 1024  # a picture of a long page, in base64
 
@@ -111,5 +111,5 @@ class Devtools:
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_exception(ToolFailed(str(error)))
-                answer.exception()  # whoever awaits it is told; nobody may
+                answer.exception()  # its awaiter gets it, if there is one
         self._answers.clear()

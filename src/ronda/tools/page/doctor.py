@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from ronda._doctor import Line
 from ronda._extras import install
-from ronda.sandbox.doctor import Line
 from ronda.tools.page.browser import Browser, find_chromium
 from ronda.tools.page.cutout import has_onnxruntime
 from ronda.tools.page.imaging import has_pillow
@@ -48,5 +48,5 @@ def _pictures(folder: Path) -> Line:
         return Line("pictures", "missing", "pictures cannot be drawn, cropped or cut out", _EXTRA)
     if has_onnxruntime() and cutout_model(folder) is not None:
         return Line("pictures", "works", "they can be drawn, cropped and cut out of any background")
-    help = _SETUP if has_onnxruntime() else f"{_EXTRA}; {_SETUP}"
-    return Line("pictures", "partly", "they can be cut out of backgrounds of one colour only", help)
+    advice = _SETUP if has_onnxruntime() else f"{_EXTRA}; {_SETUP}"
+    return Line("pictures", "partly", "they can be cut out of backgrounds of one colour only", advice)

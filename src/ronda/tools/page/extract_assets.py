@@ -12,8 +12,8 @@ from ronda.drive import Provider, ToolContext
 from ronda.errors import RondaError, ToolFailed
 from ronda.tools.function import in_thread
 from ronda.tools.page.boxes import Box, find_boxes
-from ronda.tools.page.generate_images import save_picture
 from ronda.tools.page.imaging import decode_picture, encode_png
+from ronda.tools.page.picture_tools import save_picture
 from ronda.tools.page.pictures import Picture, read_data_url
 from ronda.tools.page.project import PageProject
 from ronda.tools.page.services import PageServices

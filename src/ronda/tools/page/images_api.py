@@ -26,7 +26,7 @@ from ronda.providers.http.session import read_within, session, why_not_reached
 from ronda.tools.fetch.addresses import AllowList
 from ronda.tools.fetch.fetcher import Fetcher, FetchFailed
 from ronda.tools.page.pictures import MAX_BYTES, Picture, read_picture
-from ronda.wire.json import UNREADABLE
+from ronda.wire.codec.json import UNREADABLE
 
 SECONDS: Final = 180.0  # drawing takes up to two minutes
 _MAX_ANSWER: Final = MAX_BYTES * 4 // 3 + 64 * 1024

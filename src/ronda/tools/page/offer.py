@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from ronda.drive import Provider, Tool
-from ronda.tools.page.create_file import create_file
-from ronda.tools.page.edit_file import edit_file
-from ronda.tools.page.edit_image import edit_image
 from ronda.tools.page.extract_assets import extract_assets
-from ronda.tools.page.generate_images import generate_images
+from ronda.tools.page.file_tools import create_file, edit_file, retrieve_option
+from ronda.tools.page.picture_tools import edit_image, generate_images, remove_background, save_assets
 from ronda.tools.page.project import PageProject
-from ronda.tools.page.remove_background import remove_background
-from ronda.tools.page.retrieve_option import retrieve_option
-from ronda.tools.page.save_assets import save_assets
 from ronda.tools.page.screenshot_preview import screenshot_preview
 from ronda.tools.page.services import PageServices
 

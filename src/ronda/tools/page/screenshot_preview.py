@@ -39,7 +39,7 @@ def screenshot_preview(project: PageProject, services: PageServices) -> PageTool
             for index, (viewport, shot) in enumerate(zip(_VIEWPORTS, shots, strict=True))
         ]
         sizes = " and ".join(f"{viewport.name} ({viewport.width}×{viewport.height})" for viewport in _VIEWPORTS)
-        # The page is shown the pictures, too. They are not here a second time: whoever tells it takes them from the attachments.
+        # The page is shown the pictures, too. They are not here a second time: the writer takes them from the attachments.
         shown = [{**fact, "status": "ok"} for fact in facts]
         details: dict[str, Any] = {"screenshots": facts}
         if problems := list(dict.fromkeys(problem for shot in shots for problem in shot.problems)):

@@ -9,5 +9,5 @@
     history      the sources that a run was shown, numbered, and how often it searched
     tool         the two tools that a model calls
 
-How a request asks for a search is known to `wire.web_search`, and how an answer cites its sources to `wire.citations`.
+How a request asks for a search is known to `wire.web.search`, and how an answer cites its sources to `wire.web.citations`.
 """

@@ -7,7 +7,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 from msgspec import Struct
 
 from ronda.errors import ToolFailed
-from ronda.wire.web_search import SearchOptions
+from ronda.wire.web.search import SearchOptions
 
 MAX_RESULTS: Final = 10
 MAX_QUERY: Final = 1_000  # characters

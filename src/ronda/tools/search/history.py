@@ -11,9 +11,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from ronda.wire.citations import EXCERPT, Source, sources_of
-from ronda.wire.json import UNREADABLE
-from ronda.wire.web_search import PageCitations
+from ronda.wire.codec.json import UNREADABLE
+from ronda.wire.web.citations import EXCERPT, Source, sources_of
+from ronda.wire.web.search import PageCitations
 
 
 class _Action(Struct):

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ronda._extras import check_extra
 from ronda.drive import Tool
-from ronda.wire.web_search import WebTools, read_search_options
+from ronda.wire.web.search import WebTools, read_search_options
 
 MAX_NAME: Final = 64  # characters of a tool's name that every provider takes, and none but these:
 _NO_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]+")

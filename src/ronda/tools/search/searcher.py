@@ -13,7 +13,7 @@ from ronda.tools.fetch.pages import PageReader
 from ronda.tools.search.backend import MAX_QUERY, MAX_RESULTS, Backend, Query, Result, SearchFailed
 from ronda.tools.search.rank import Embed, select
 from ronda.tools.search.service import service_routes
-from ronda.wire.web_search import SearchOptions
+from ronda.wire.web.search import SearchOptions
 
 PAGES_SECONDS: Final = 10.0  # for all pages of one search together
 

@@ -25,8 +25,8 @@ from ronda.tools.search.backend import SearchFailed
 from ronda.tools.search.history import SearchHistory
 from ronda.tools.search.rank import cut
 from ronda.tools.search.searcher import Searcher
-from ronda.wire.citations import Source
-from ronda.wire.web_search import EXTRACT, SEARCH, SearchOptions, WebTools, domains_of
+from ronda.wire.web.citations import Source
+from ronda.wire.web.search import EXTRACT, SEARCH, SearchOptions, WebTools, domains_of
 
 SECONDS: Final = 60.0
 # What each run was shown, by its id: several choices of one answer are several runs with the same tools.

@@ -32,9 +32,9 @@ from ronda.wire.anthropic.names import NO_NAMES
 from ronda.wire.anthropic.search_blocks import without_citations
 from ronda.wire.anthropic.told_blocks import segments_of
 from ronda.wire.anthropic.user_blocks import READ, UserBlock, is_plain, need, read_result
-from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
-from ronda.wire.json import encode
-from ronda.wire.native import callers, made_by
+from ronda.wire.codec.json import encode
+from ronda.wire.shared.fields import MAX_MESSAGES, bad, check_count, decode_field
+from ronda.wire.upstream.native import callers, made_by
 
 
 class _Message(Struct, frozen=True):
@@ -197,13 +197,13 @@ class _Reader:
             case "thinking":
                 need(block.thinking, f"{where}.thinking")
             case "tool_use":
-                id = need(block.id, f"{where}.id")
+                block_id = need(block.id, f"{where}.id")
                 need(block.name, f"{where}.name")
                 if block.input is None:
                     raise bad(f"{where}.input", "is missing")
-                if id in ids:
-                    raise bad(f"{where}.id", f"is {id[:100]!r}, which another call of this message has already")
-                ids.add(id)
+                if block_id in ids:
+                    raise bad(f"{where}.id", f"is {block_id[:100]!r}, which another call of this message has already")
+                ids.add(block_id)
             case "document" if self._strict:
                 raise bad(f"{where}.type", f"is 'document', which the API of {VERSION} takes from the user alone")
             case "tool_result" | "image" | "search_result" | "container_upload":

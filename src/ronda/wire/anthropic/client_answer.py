@@ -30,11 +30,11 @@ from ronda.errors import UpstreamBroken
 from ronda.wire.anthropic import API
 from ronda.wire.anthropic.errors import envelope_error
 from ronda.wire.anthropic.names import NO_NAMES, Names
-from ronda.wire.errors import is_error
-from ronda.wire.json import UNREADABLE, encode
-from ronda.wire.lenient import decoder
-from ronda.wire.stop_reasons import stop_with
-from ronda.wire.surrogates import mend_surrogates
+from ronda.wire.codec.json import UNREADABLE, encode
+from ronda.wire.codec.lenient import decoder
+from ronda.wire.codec.surrogates import mend_surrogates
+from ronda.wire.upstream.errors import is_error
+from ronda.wire.upstream.stop_reasons import stop_with
 
 if TYPE_CHECKING:
     from ronda.schema.lower import LoweredSchema

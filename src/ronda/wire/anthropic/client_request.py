@@ -21,7 +21,7 @@ from ronda.wire.anthropic.models import facts
 from ronda.wire.anthropic.names import NO_NAMES, Names, names_of
 from ronda.wire.anthropic.options import Tail, betas, form_of, write_tail
 from ronda.wire.anthropic.turns import Home
-from ronda.wire.request_body import RequestBody
+from ronda.wire.upstream.request_body import RequestBody
 
 __all__ = [
     "Answer",

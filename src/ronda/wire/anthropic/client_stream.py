@@ -19,9 +19,9 @@ from ronda.wire.anthropic.client_answer import CALL, Answer, Block, Container, S
 from ronda.wire.anthropic.errors import envelope_error
 from ronda.wire.anthropic.names import NO_NAMES, Names
 from ronda.wire.anthropic.turns import INVALID_JSON
-from ronda.wire.json import UNREADABLE, decode_members, encode
-from ronda.wire.lenient import read_leniently
-from ronda.wire.stream import JsonStream, cut_short
+from ronda.wire.codec.json import UNREADABLE, decode_members, encode
+from ronda.wire.codec.lenient import read_leniently
+from ronda.wire.upstream.stream import JsonStream, cut_short
 
 
 class _Delta(Struct, frozen=True, gc=False):
@@ -181,12 +181,12 @@ class Reader(JsonStream):
                     raise envelope_error(bytes(event.error))
 
     def _start(self, message: _StartedMessage | None) -> None:
-        id = message.id if message is not None else None
+        message_id = message.id if message is not None else None
         if self._started:
-            if id is None or id != self._id:  # a proxy has mixed two answers
+            if message_id is None or message_id != self._id:  # a proxy has mixed two answers
                 raise _second_message()
             self._told_twice = set(self._blocks)
-        self._started, self._id = True, id
+        self._started, self._id = True, message_id
         if message is not None and message.usage is not None:
             self._usage = self._usage.then(message.usage)
 

@@ -21,8 +21,8 @@ from ronda.core.live_calls import Piece
 from ronda.core.parts import NULL, AssistantTurn, Reasoning, Text, ToolCall
 from ronda.wire.anthropic.search_blocks import citations_of
 from ronda.wire.anthropic.turns import INVALID_JSON, is_ours, object_of, own_message
-from ronda.wire.citations import CitedText, Source, cited_stretches
-from ronda.wire.json import UNREADABLE, decode_members, decode_text, encode, in_one_line, to_raws
+from ronda.wire.codec.json import UNREADABLE, decode_members, decode_text, encode, in_one_line, to_raws
+from ronda.wire.web.citations import CitedText, Source, cited_stretches
 
 Kind = Literal["text", "thinking", "tool_use", "other"]
 
@@ -86,14 +86,14 @@ def call_part(call: ToolCall, members: dict[str, Raw] | None = None) -> Part:
     return Part("tool_use", call.arguments, id=call.id, name=call.name, members=members or {})
 
 
-def use_part(id: str, name: str, input: Any, kind: str = "server_tool_use", **more: str) -> Part:
+def use_part(use_id: str, name: str, arguments: Any, kind: str = "server_tool_use", **more: str) -> Part:
     """A call of a tool that runs here."""
-    members = {"type": kind, "id": id, "name": name, **more, "input": input}
-    return Part("other", encode(input).decode(), members=to_raws(members))
+    members = {"type": kind, "id": use_id, "name": name, **more, "input": arguments}
+    return Part("other", encode(arguments).decode(), members=to_raws(members))
 
 
-def result_part(kind: str, id: str, content: Any, **more: bool) -> Part:
-    return Part("other", members=to_raws({"type": kind, "tool_use_id": id, **more, "content": content}))
+def result_part(kind: str, use_id: str, content: Any, **more: bool) -> Part:
+    return Part("other", members=to_raws({"type": kind, "tool_use_id": use_id, **more, "content": content}))
 
 
 def _native_part(members: dict[str, Raw], calls: dict[str, ToolCall]) -> Part | None:
@@ -192,8 +192,8 @@ def input_of(arguments: str) -> Raw | dict[str, str]:
     """A call's input is an object here, whatever the model wrote."""
     if not arguments.strip():
         return {}
-    if (input := object_of(arguments)) is not None:
-        return input
+    if (found := object_of(arguments)) is not None:
+        return found
     recovered = recover(arguments)
     return Raw(recovered.text.encode()) if recovered is not None else {INVALID_JSON: arguments}
 

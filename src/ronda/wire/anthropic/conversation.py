@@ -24,8 +24,8 @@ from ronda.wire.anthropic.turns import (
     write_system,
     write_user,
 )
-from ronda.wire.json import encode
-from ronda.wire.projection import Changes
+from ronda.wire.codec.json import encode
+from ronda.wire.upstream.projection import Changes
 
 
 def _says(text: str) -> bytes:

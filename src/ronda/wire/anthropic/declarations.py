@@ -1,7 +1,8 @@
 """Tools and `tool_choice` of a request. Tools of Anthropic's own are told by their type.
 
 An upstream of this dialect runs those itself, or hands their calls to the caller: it is sent the declaration as it came.
-Elsewhere they are what the request needs of the server (`wire.capabilities`), or functions of the caller's (`client_tools`).
+Elsewhere they are what the request needs of the server (`wire.shared.capabilities`), or functions of the caller's
+(`client_tools`).
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from ronda.errors import BadRequest
 from ronda.wire.anthropic import API
 from ronda.wire.anthropic.client_tools import CLIENT_TOOLS
 from ronda.wire.anthropic.mcp_servers import Toolset
-from ronda.wire.capabilities import SHELL, Need, hosted_by, hosted_labels
-from ronda.wire.fields import MAX_TOOLS, bad, check_count, decode_field, must_be_schema
-from ronda.wire.json import decode_or
-from ronda.wire.mcp_servers import check_label
-from ronda.wire.web_search import SearchOptions, WebTools, read_search_options
+from ronda.wire.codec.json import decode_or
+from ronda.wire.shared.capabilities import SHELL, Need, hosted_by, hosted_labels
+from ronda.wire.shared.fields import MAX_TOOLS, bad, check_count, decode_field, must_be_schema
+from ronda.wire.shared.mcp_servers import check_label
+from ronda.wire.web.search import SearchOptions, WebTools, read_search_options
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _DATED: Final = re.compile(r"(?P<kind>[a-z0-9_]+?)_20\d{6}")
@@ -192,27 +193,27 @@ def _checked_name(name: str, path: str) -> str:
     return name
 
 
-def _kind(type: str) -> str:
-    dated = _DATED.fullmatch(type)
-    return dated["kind"] if dated is not None else type
+def _kind(kind: str) -> str:
+    dated = _DATED.fullmatch(kind)
+    return dated["kind"] if dated is not None else kind
 
 
 def _need(tool: _Tool, name: str, raw: Raw, path: str) -> Need:
-    type = tool.type or tool.name or ""
-    hosted = hosted_by(type) if _kind(type) in HOSTED else None
+    kind = tool.type or tool.name or ""
+    hosted = hosted_by(kind) if _kind(kind) in HOSTED else None
     if hosted is None:
         known = ", ".join(f"{name}_…" for name in HOSTED)
-        raise bad(f"{path}.type", f'is {type[:80]!r}; it can be "custom" or one of Anthropic\'s own: {known}')
+        raise bad(f"{path}.type", f'is {kind[:80]!r}; it can be "custom" or one of Anthropic\'s own: {known}')
     members: dict[str, Raw] = decode_field(raw, dict[str, Raw], path)
     settings = [f"{path}.{name}" for name, value in members.items() if name not in _IDLE and value != NULL]
-    runs_nothing = _kind(type) in _RUN_NOTHING
-    need = Need(type, f"{path}.type", hosted, called=name, settings=tuple(settings), runs_nothing=runs_nothing)
+    runs_nothing = _kind(kind) in _RUN_NOTHING
+    need = Need(kind, f"{path}.type", hosted, called=name, settings=tuple(settings), runs_nothing=runs_nothing)
     match hosted.capability:  # each is one tool here, with its own options
         case "search":
             return replace(need, web=WebTools(search=read_search_options(raw, path)))
         case "fetch":
             return replace(need, web=WebTools(fetch=_fetch_options(raw, path)))
-        case "python" if _has_bash(type):
+        case "python" if _has_bash(kind):
             return replace(need, also=(SHELL,))
         case _:
             return need
@@ -237,10 +238,10 @@ def _fetch_options(raw: Raw, path: str) -> SearchOptions:
 _BASH_SINCE: Final = "20250825"
 
 
-def _has_bash(type: str) -> bool:
+def _has_bash(kind: str) -> bool:
     """From that version on code execution has a bash beside its Python."""
-    dated = _DATED.fullmatch(type)
-    return dated is not None and type[-len(_BASH_SINCE) :] >= _BASH_SINCE
+    dated = _DATED.fullmatch(kind)
+    return dated is not None and kind[-len(_BASH_SINCE) :] >= _BASH_SINCE
 
 
 # ---- which of them ----------------------------------------------------------------------------------------------------

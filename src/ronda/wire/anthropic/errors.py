@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from ronda.errors import UpstreamError
-from ronda.wire import errors
+from ronda.wire.upstream import errors
 
 # Inside a stream that began with 200 the type is all there is. https://platform.claude.com/docs/en/api/errors
 _STATUS: Final = {

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from ronda.wire import session_fields
-from ronda.wire.capabilities import FATES, HOSTED, lack
-from ronda.wire.fields import NOT_HERE, PERMISSION_FATES
-from ronda.wire.supplies import OUTPUTS_FATE
+from ronda.wire.own import session_fields
+from ronda.wire.shared.capabilities import FATES, HOSTED, lack
+from ronda.wire.shared.fields import DISABLED, DISABLED_FATE, NOT_HERE, PERMISSION_FATES
+from ronda.wire.shared.supplies import OUTPUTS_FATE
 
 _CACHES: Final = "ignored: caches are the upstream's own business"
 
@@ -43,7 +43,7 @@ PASSED_ON: Final = (
 READ: Final = (
     "model", "messages", "system", "tools", "tool_choice", "max_tokens", "stop_sequences", "temperature", "top_p", "stream",
     "output_format", "response_format", "reasoning_effort", "seed", "max_tool_rounds", "inputs", "on_disconnect", "background",
-    "truncate_sequence", "approvals", *session_fields.FIELDS, *PERMISSION_FATES,
+    "truncate_sequence", "approvals", *session_fields.FIELDS, *PERMISSION_FATES, DISABLED,
 )  # fmt: skip
 
 IGNORED: Final[dict[str, str]] = {
@@ -75,5 +75,6 @@ FIELDS: Final[dict[str, str]] = {
     "files": OUTPUTS_FATE,
     **FATES,
     **PERMISSION_FATES,
+    DISABLED: DISABLED_FATE,
     **session_fields.FIELDS,
 }

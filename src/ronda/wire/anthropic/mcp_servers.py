@@ -7,11 +7,11 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from ronda.wire.capabilities import HOSTED, Need
-from ronda.wire.door_request import Secrets
-from ronda.wire.fields import bad, check_count, decode_field
-from ronda.wire.json import encode
-from ronda.wire.mcp_servers import EVERY, NO_TOOL, NamedServer, ToolFilter, check_label, without_secrets
+from ronda.wire.codec.json import encode
+from ronda.wire.shared.capabilities import HOSTED, Need
+from ronda.wire.shared.door_request import Secrets
+from ronda.wire.shared.fields import bad, check_count, decode_field
+from ronda.wire.shared.mcp_servers import EVERY, NO_TOOL, NamedServer, ToolFilter, check_label, without_secrets
 
 MAX_SERVERS: Final = 20  # Anthropic's own limit
 _FIELD: Final = "mcp_servers"

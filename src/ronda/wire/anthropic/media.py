@@ -9,9 +9,9 @@ from urllib.parse import unquote_to_bytes
 from msgspec import Struct
 
 from ronda.core.parts import Audio, File, Image, Text, UserPart, Video
-from ronda.wire.fitting import is_elsewhere
-from ronda.wire.input_files import file_note, is_listed
-from ronda.wire.projection import UNREPORTED, Changes
+from ronda.wire.upstream.fitting import is_elsewhere
+from ronda.wire.upstream.input_files import file_note, is_listed
+from ronda.wire.upstream.projection import UNREPORTED, Changes
 
 _IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _TEXTS: Final = frozenset({"application/json", "application/xml"})

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from ronda.core.plan import ToolSpec
-from ronda.wire.fitting import fitting_id
-from ronda.wire.json import decode_or, encode
-from ronda.wire.projection import UNREPORTED, Changes
+from ronda.wire.codec.json import decode_or, encode
+from ronda.wire.upstream.fitting import fitting_id
+from ronda.wire.upstream.projection import UNREPORTED, Changes
 
 if TYPE_CHECKING:
     from ronda.schema.lower import LoweredSchema
@@ -51,7 +51,7 @@ NO_NAMES: Final = Names()
 
 def _call(names: list[str]) -> dict[str, str]:
     """The name of each over there."""
-    # For those who ask Anthropic's models; a door of its dialect has none.
+    # For calls of Anthropic's models; a door of its dialect has none.
     from ronda.schema.lower import ANTHROPIC, lower_names
 
     return lower_names(names, ANTHROPIC)
@@ -85,26 +85,31 @@ class Ids:
         self._seen = set()
         self._open = {}
 
-    def keep(self, id: str) -> None:
+    def keep(self, call_id: str) -> None:
         """A call that goes back as the API gave it."""
-        self._seen.add(id)
-        self._open.setdefault(id, []).append(id)
+        self._seen.add(call_id)
+        self._open.setdefault(call_id, []).append(call_id)
 
-    def call(self, id: str) -> str:
-        made = fitting_id(id, lambda id: id not in self._seen and _ID.fullmatch(id) is not None, "toolu_", 24)
-        if made != id:
+    def call(self, call_id: str) -> str:
+        made = fitting_id(
+            call_id,
+            lambda candidate: candidate not in self._seen and _ID.fullmatch(candidate) is not None,
+            "toolu_",
+            24,
+        )
+        if made != call_id:
             why = "ids match [a-zA-Z0-9_-] here, 64 at most, and no two are the same in a message"
-            self._changes.tell("id_rewritten", f"the id '{id}' of a call becomes '{made}'", why)
+            self._changes.tell("id_rewritten", f"the id '{call_id}' of a call becomes '{made}'", why)
         self._seen.add(made)
-        self._open.setdefault(id, []).append(made)
+        self._open.setdefault(call_id, []).append(made)
         return made
 
-    def result(self, id: str) -> str:
-        known = self._open.get(id)
+    def result(self, call_id: str) -> str:
+        known = self._open.get(call_id)
         if not known:
             return (
-                id
-                if _ID.fullmatch(id)
-                else f"toolu_{hashlib.sha256(id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+                call_id
+                if _ID.fullmatch(call_id)
+                else f"toolu_{hashlib.sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
             )
         return known.pop(0) if len(known) > 1 else known[0]

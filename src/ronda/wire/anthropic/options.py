@@ -24,8 +24,8 @@ from ronda.wire.anthropic.models import Model
 from ronda.wire.anthropic.names import Names
 from ronda.wire.anthropic.tools import is_forced, stand_ins, write_choice, write_tools
 from ronda.wire.anthropic.turns import system_blocks
-from ronda.wire.json import UNREADABLE, decode_or, encode_message, present
-from ronda.wire.projection import Changes, Kind, passed_on, said_elsewhere
+from ronda.wire.codec.json import UNREADABLE, decode_or, encode_message, present
+from ronda.wire.upstream.projection import Changes, Kind, passed_on, said_elsewhere
 
 # Fields of other dialects that change nothing here. `Options.seed` is one more: the API cannot be seeded.
 IGNORED: Final = {
@@ -251,22 +251,22 @@ def _config(model: Model, options: Options, grammars: bool) -> tuple[dict[str, A
         if effort is not None:
             config["effort"] = effort
     instruction = None
-    if (format := options.response_format) is not None:
-        schema = form_of(format)
+    if (answer_format := options.response_format) is not None:
+        schema = form_of(answer_format)
         if schema is not None and model.formats and grammars:
             config["format"] = {"type": "json_schema", "schema": schema.schema}
         else:
-            instruction = _JSON if format.schema == NULL else _SCHEMA + bytes(format.schema).decode()
+            instruction = _JSON if answer_format.schema == NULL else _SCHEMA + bytes(answer_format.schema).decode()
     with suppress(*UNREADABLE):  # what is no object changes nothing
         config |= msgspec.json.decode(options.extra.get("output_config", b"{}"), type=dict[str, Raw])
     return config, instruction
 
 
-def form_of(format: ResponseFormat | None) -> LoweredSchema | None:
+def form_of(answer_format: ResponseFormat | None) -> LoweredSchema | None:
     """Where the API's grammar takes it; else the loop checks, and asks again."""
-    if format is None or format.type != "json_schema" or format.schema == NULL:
+    if answer_format is None or answer_format.type != "json_schema" or answer_format.schema == NULL:
         return None
-    schema = lower_json(bytes(format.schema), ANTHROPIC_ANSWER)
+    schema = lower_json(bytes(answer_format.schema), ANTHROPIC_ANSWER)
     return schema if schema.strict else None
 
 

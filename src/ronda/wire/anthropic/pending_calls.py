@@ -12,9 +12,9 @@ from msgspec import Raw, Struct
 
 from ronda.core.events import Asked
 from ronda.wire.anthropic.content import Part, input_of, use_part
-from ronda.wire.approvals import Decision, read_approvals
-from ronda.wire.json import UNREADABLE
-from ronda.wire.web_calls import ronda_id
+from ronda.wire.codec.json import UNREADABLE
+from ronda.wire.shared.approvals import Decision, read_approvals
+from ronda.wire.web.calls import ronda_id
 
 _MARK = "appr_"
 
@@ -23,9 +23,9 @@ def approval_block_id(approval: str, kind: str = "srvtoolu") -> str:
     return ronda_id(kind, approval)
 
 
-def waiting_use(id: str, question: Asked) -> Part:
+def waiting_use(call_id: str, question: Asked) -> Part:
     """For a call of a tool that the API has no block for."""
-    return use_part(id, question.tool, input_of(question.arguments))
+    return use_part(call_id, question.tool, input_of(question.arguments))
 
 
 class _Block(Struct):
@@ -48,7 +48,7 @@ def read_decisions(fields: Mapping[str, Raw]) -> tuple[Decision, ...]:
     decided = read_approvals(fields)
     waiting = [] if "messages" not in fields else _waiting_in(fields["messages"])
     ids = {one.id for one in decided}
-    return (*decided, *[Decision(id) for id in waiting if id not in ids])
+    return (*decided, *[Decision(call_id) for call_id in waiting if call_id not in ids])
 
 
 def _waiting_in(messages: Raw) -> list[str]:
@@ -61,4 +61,4 @@ def _waiting_in(messages: Raw) -> list[str]:
         return []
     answered = {block.tool_use_id for block in message.content if block.tool_use_id}
     open_ids = [block.id for block in message.content if block.type.endswith("_tool_use") and block.id not in answered]
-    return [_MARK + id.partition(f"_{_MARK}")[2] for id in open_ids if f"_ronda_{_MARK}" in id]
+    return [_MARK + use_id.partition(f"_{_MARK}")[2] for use_id in open_ids if f"_ronda_{_MARK}" in use_id]

@@ -7,9 +7,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from ronda.wire.citations import CitedText, Source
-from ronda.wire.json import UNREADABLE, encode
-from ronda.wire.web_calls import is_ronda_id, ronda_id
+from ronda.wire.codec.json import UNREADABLE, encode
+from ronda.wire.web.calls import is_ronda_id, ronda_id
+from ronda.wire.web.citations import CitedText, Source
 
 _IN_DOCUMENT: Final = "char_location"
 

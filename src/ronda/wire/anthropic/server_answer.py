@@ -1,8 +1,8 @@
 """Anthropic's Messages as its server, the way out: events → SSE bytes, or one JSON body.
 
 Both are folds of the same events by the same class, so what a stream shows adds up to what the plain answer says. What the
-model says in several rounds are several blocks of one message. What is shown when is decided in `wire.showing`. What our tools
-do is told by events of our own, between blocks; of those that the API has itself (code, commands) also by its own blocks.
+model says in several rounds are several blocks of one message. What is shown when is decided in `wire.shared.showing`. What our
+tools do is told by events of our own, between blocks; of those that the API has itself (code, commands) also by its own blocks.
 
 Ids and times come from RunStarted: a stream written again from the log is the same, byte for byte.
 """
@@ -25,7 +25,6 @@ from ronda.core.events import (
 )
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, Usage
 from ronda.core.run import Run
-from ronda.wire import updates
 from ronda.wire.anthropic import API
 from ronda.wire.anthropic.content import Content, Part, PartialBlock, call_part, cited_parts, parts_of
 from ronda.wire.anthropic.counting import estimate
@@ -33,17 +32,18 @@ from ronda.wire.anthropic.pending_calls import approval_block_id, waiting_use
 from ronda.wire.anthropic.server_error import write_error
 from ronda.wire.anthropic.server_tools import CODE_TOOLS, block_id, write_result, write_use
 from ronda.wire.anthropic.turns import is_ours, own_message
-from ronda.wire.approvals import EVENT
-from ronda.wire.citations import CitedPieces
-from ronda.wire.containers import SESSION_SECONDS, container_id
-from ronda.wire.door_request import AnswerOptions
-from ronda.wire.endings import extensions
-from ronda.wire.failures import Failure
-from ronda.wire.json import encode
-from ronda.wire.preview import ArgumentPatches
-from ronda.wire.showing import Showing
-from ronda.wire.supplies import supplies_of, write_mounts
-from ronda.wire.web_search import WEB_TOOLS
+from ronda.wire.codec.json import encode
+from ronda.wire.shared import updates
+from ronda.wire.shared.approvals import EVENT
+from ronda.wire.shared.containers import SESSION_SECONDS, container_id
+from ronda.wire.shared.door_request import AnswerOptions
+from ronda.wire.shared.endings import extensions
+from ronda.wire.shared.failures import Failure
+from ronda.wire.shared.preview import ArgumentPatches
+from ronda.wire.shared.showing import Showing
+from ronda.wire.shared.supplies import supplies_of, write_mounts
+from ronda.wire.web.citations import CitedPieces
+from ronda.wire.web.search import WEB_TOOLS
 
 PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
 _PROGRESS: Final = b"agentic_tool_call_progress"
@@ -163,8 +163,8 @@ class MessageAnswer:
 
     @property
     def _head(self) -> dict[str, Any]:
-        id = "msg_" + self._run.id.removeprefix("run_")
-        return {"id": id, "type": "message", "role": "assistant", "model": self._options.model}
+        message_id = "msg_" + self._run.id.removeprefix("run_")
+        return {"id": message_id, "type": "message", "role": "assistant", "model": self._options.model}
 
     def _write(self, update: updates.Update) -> None:
         content = self._content
@@ -246,12 +246,12 @@ class MessageAnswer:
     def _begin_call(self, call: ToolCall) -> None:
         """A call of a tool that the API has itself, or of an MCP server, is a block of the message."""
         origin, tools = self._origins.get(call.name), self._showing.tools
-        id, tool_type = self._use_id(call), tools.tool_type(call)
-        part = write_use(id, call, origin, tool_type, self._run.tools)
+        use_id, tool_type = self._use_id(call), tools.tool_type(call)
+        part = write_use(use_id, call, origin, tool_type, self._run.tools)
         if part is not None:
             self._has_container = self._has_container or tool_type in CODE_TOOLS
             if call.id not in self._begun:
-                self._begun[call.id] = id
+                self._begun[call.id] = use_id
                 self._content.put(part)
         if origin is None:
             self._tell(_PROGRESS, tools.progress(call.id))
@@ -267,8 +267,8 @@ class MessageAnswer:
         origin, tools = self._origins.get(call.name), self._showing.tools
         if origin is not None and call.id not in self._begun:
             self._begin_call(call)
-        id = self._begun.pop(call.id, None)
-        part = None if id is None else write_result(id, call, result, origin, tools, self._run.tools, files)
+        use_id = self._begun.pop(call.id, None)
+        part = None if use_id is None else write_result(use_id, call, result, origin, tools, self._run.tools, files)
         is_last = origin is not None or call.name in WEB_TOOLS  # of these, the progress is told first
         if part is not None and not is_last:
             self._content.put(part)
@@ -310,10 +310,10 @@ class MessageAnswer:
     def _show_waiting(self) -> None:
         """Every call that waits for a person stands at the end as a use without a result, whatever tool it is of."""
         for approval in self._showing.approvals().values():
-            id = approval.question.call_id
-            if id not in self._begun:
-                self._begun[id] = approval_block_id(approval.question.id)
-                self._content.add(waiting_use(self._begun[id], approval.question))
+            call_id = approval.question.call_id
+            if call_id not in self._begun:
+                self._begun[call_id] = approval_block_id(approval.question.id)
+                self._content.add(waiting_use(self._begun[call_id], approval.question))
         self._content.close()
 
     def _pause(self) -> None:

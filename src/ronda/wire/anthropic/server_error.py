@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ronda.wire.failures import TOO_LONG
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
+from ronda.wire.shared.failures import TOO_LONG
 
 # Statuses that have a type of their own. https://platform.claude.com/docs/en/api/errors
 _TYPES: Final = {

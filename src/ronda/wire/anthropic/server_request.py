@@ -25,24 +25,25 @@ from ronda.wire.anthropic.fields import FIELDS, IGNORED, NEEDED, OWN, PASSED_ON,
 from ronda.wire.anthropic.mcp_servers import apart_from_secrets, read_servers, without_servers
 from ronda.wire.anthropic.pending_calls import read_decisions
 from ronda.wire.anthropic.server_answer import MessageOptions
-from ronda.wire.capabilities import HOSTED, Need, read_needs
-from ronda.wire.door_request import DoorRequest
-from ronda.wire.fields import (
+from ronda.wire.codec.json import encode
+from ronda.wire.own.session_fields import read_session
+from ronda.wire.shared.capabilities import HOSTED, Need, read_needs
+from ronda.wire.shared.door_request import DoorRequest
+from ronda.wire.shared.fields import (
     bad,
     decode_field,
     field,
     read_background,
     read_bounded,
+    read_disabled_tools,
     read_disconnect,
     read_fields,
     read_permission,
     sane,
     whole,
 )
-from ronda.wire.formats import NamedSchema, read_response_format
-from ronda.wire.json import encode
-from ronda.wire.session_fields import read_session
-from ronda.wire.supplies import ANY_CONTAINER, ContainerWish, read_container, read_outputs
+from ronda.wire.shared.formats import NamedSchema, read_response_format
+from ronda.wire.shared.supplies import ANY_CONTAINER, ContainerWish, read_container, read_outputs
 
 # A budget to think, in words: the efforts our own writer makes these budgets of, and what is between them.
 _LITTLE: Final = 4096
@@ -99,6 +100,7 @@ def read_request(body: bytes, version: str | None = None, betas: str | None = No
         session=read_session(fields),
         lingers=read_disconnect(fields),
         permission=read_permission(fields),
+        disabled_tools=read_disabled_tools(fields),
         background=read_background(fields),
         inputs=field(fields, "inputs", dict[str, Any], {}),
         about={"metadata": own["metadata"]} if "metadata" in own else {},
@@ -295,6 +297,6 @@ def _read_format(fields: dict[str, Raw], config: _Config) -> ResponseFormat | No
         if path == "response_format":
             return read_response_format(raw)  # as our other doors know it
         if path != "grammar":
-            format: _Format = decode_field(raw, _Format, path)
-            return format.must_fit(path)
+            answer_format: _Format = decode_field(raw, _Format, path)
+            return answer_format.must_fit(path)
     return None

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ronda.core.found_tools import found_in, searches_tools
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.plan import Origin, ToolSpec
 from ronda.wire.anthropic.content import Part, input_of, result_part, use_part
-from ronda.wire.citations import Source
-from ronda.wire.json import read_object
-from ronda.wire.tool_records import ToolRecords
-from ronda.wire.tool_search import found_in, searches_tools
-from ronda.wire.web_calls import (
+from ronda.wire.codec.json import read_object
+from ronda.wire.shared.tool_records import ToolRecords
+from ronda.wire.web.calls import (
     FoundPage,
     WebCall,
     found_pages,
@@ -25,6 +24,7 @@ from ronda.wire.web_calls import (
     ronda_id,
     seal,
 )
+from ronda.wire.web.citations import Source
 
 _NAMES: Final = {"code_execution": "code_execution", "shell": "bash_code_execution"}
 CODE_TOOLS: Final = frozenset(_NAMES)  # types of tools
@@ -35,25 +35,25 @@ def block_id(run: str, place: int, *, is_mcp: bool) -> str:
 
 
 def write_use(
-    id: str, call: ToolCall, origin: Origin | None, tool_type: str, tools: Mapping[str, ToolSpec]
+    use_id: str, call: ToolCall, origin: Origin | None, tool_type: str, tools: Mapping[str, ToolSpec]
 ) -> Part | None:
     """None where the API has no block for such a call."""
     if origin is not None:
-        return use_part(id, origin.tool, input_of(call.arguments), "mcp_tool_use", server_name=origin.server)
+        return use_part(use_id, origin.tool, input_of(call.arguments), "mcp_tool_use", server_name=origin.server)
     if (web := read_call(call)) is not None:
-        return use_part(id, _web_tool(web), web.arguments)
+        return use_part(use_id, _web_tool(web), web.arguments)
     arguments = read_object(call.arguments)
     if searches_tools(call, tools):  # by words, whichever of the two the request has asked for
-        return use_part(id, "tool_search_tool_bm25", arguments)
+        return use_part(use_id, "tool_search_tool_bm25", arguments)
     if tool_type == "code_execution" and isinstance(code := arguments.get("code"), str):
-        return use_part(id, _NAMES[tool_type], {"code": code})
+        return use_part(use_id, _NAMES[tool_type], {"code": code})
     if tool_type == "shell" and isinstance(commands := arguments.get("commands"), list):
-        return use_part(id, _NAMES[tool_type], {"command": "\n".join(map(str, commands))})
+        return use_part(use_id, _NAMES[tool_type], {"command": "\n".join(map(str, commands))})
     return None
 
 
 def write_result(
-    id: str,
+    use_id: str,
     call: ToolCall,
     result: ToolResult,
     origin: Origin | None,
@@ -62,14 +62,16 @@ def write_result(
     files: Sequence[Mapping[str, Any]],
 ) -> Part | None:
     if origin is not None:
-        return result_part("mcp_tool_result", id, [{"type": "text", "text": result.content}], is_error=result.failed)
+        return result_part(
+            "mcp_tool_result", use_id, [{"type": "text", "text": result.content}], is_error=result.failed
+        )
     if (web := read_outcome(call, result, records.details(call.id))) is not None:
-        return result_part(f"{_web_tool(web)}_tool_result", id, _web_content(web, result))
+        return result_part(f"{_web_tool(web)}_tool_result", use_id, _web_content(web, result))
     if searches_tools(call, tools):
         found = found_in(records.members(call.id), tools)
-        return result_part("tool_search_tool_result", id, _found_tools(result, found))
+        return result_part("tool_search_tool_result", use_id, _found_tools(result, found))
     if (name := _NAMES.get(records.tool_type(call))) is not None:
-        return result_part(f"{name}_tool_result", id, _code_content(name, result, records.members(call.id), files))
+        return result_part(f"{name}_tool_result", use_id, _code_content(name, result, records.members(call.id), files))
     return None
 
 

@@ -15,11 +15,11 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL, ToolCall, ToolResult
-from ronda.wire import told_calls
 from ronda.wire.anthropic.client_answer import Block
-from ronda.wire.fields import bad
-from ronda.wire.json import UNREADABLE, decode_or, encode, to_raws
-from ronda.wire.web_calls import unseal
+from ronda.wire.codec.json import UNREADABLE, decode_or, encode, to_raws
+from ronda.wire.shared import told_calls
+from ronda.wire.shared.fields import bad
+from ronda.wire.web.calls import unseal
 
 _USES: Final = ("server_tool_use", "mcp_tool_use")
 _RESULT: Final = "_tool_result"
@@ -69,18 +69,18 @@ def segments_of(contents: Sequence[dict[str, Raw]], path: str) -> list[Segment]:
         last = segments[-1]
         kind = bytes(members.get("type", b"")).decode("utf-8", "replace").strip('"')
         if kind in _USES and (use := _own_use(members)) is not None:
-            id = told_calls.own_id(use.id) or ""
-            if id in uses:
+            call_id = told_calls.own_id(use.id) or ""
+            if call_id in uses:
                 raise bad(f"{path}[{at}].id", f"is {use.id[:100]!r}, which another block of this message has already")
             if last.results and not last.is_mixed:  # what came before was answered
                 segments.append(last := Segment())
-            uses[id] = use
-            last.blocks.append(_call_block(_call(id, use)))
+            uses[call_id] = use
+            last.blocks.append(_call_block(_call(call_id, use)))
         elif kind.endswith(_RESULT) and (result := _own_result(members)) is not None:
-            id = told_calls.own_id(result.tool_use_id) or ""
+            call_id = told_calls.own_id(result.tool_use_id) or ""
             known = {one.call_id for segment in segments for one in segment.results}
-            if id in uses and id not in known:  # else it answers nothing
-                last.results.append(_outcome(id, uses[id], result))
+            if call_id in uses and call_id not in known:  # else it answers nothing
+                last.results.append(_outcome(call_id, uses[call_id], result))
         else:
             if last.results and not last.is_mixed:
                 segments.append(last := Segment())
@@ -114,23 +114,23 @@ def _call_block(call: ToolCall) -> Block:
 # ---- what was called --------------------------------------------------------------------------------------------------
 
 
-def _call(id: str, use: _Use) -> ToolCall:
+def _call(call_id: str, use: _Use) -> ToolCall:
     given = decode_or(_Input(), _Input, use.input)
     if use.type == "mcp_tool_use":
-        return told_calls.server_call(id, use.server_name, use.name, _arguments(use))
+        return told_calls.server_call(call_id, use.server_name, use.name, _arguments(use))
     match use.name:
         case "code_execution":
-            return told_calls.code_call(id, given.code)
+            return told_calls.code_call(call_id, given.code)
         case "bash_code_execution":
-            return told_calls.shell_call(id, [given.command])
+            return told_calls.shell_call(call_id, [given.command])
         case "web_search":
-            return told_calls.search_call(id, given.query)
+            return told_calls.search_call(call_id, given.query)
         case "web_fetch":
-            return told_calls.page_call(id, given.url)
+            return told_calls.page_call(call_id, given.url)
         case "tool_search_tool_bm25":
-            return told_calls.finder_call(id, decode_or({}, dict[str, Any], use.input))
+            return told_calls.finder_call(call_id, decode_or({}, dict[str, Any], use.input))
         case name:  # that people were asked about: the API has no block for it
-            return ToolCall(id, name, _arguments(use))
+            return ToolCall(call_id, name, _arguments(use))
 
 
 def _arguments(use: _Use) -> str:
@@ -184,33 +184,33 @@ class _Text(Struct, frozen=True):
     text: str = ""
 
 
-def _outcome(id: str, use: _Use, result: _Result) -> ToolResult:
+def _outcome(call_id: str, use: _Use, result: _Result) -> ToolResult:
     content = result.content
     if use.type == "mcp_tool_use":
         texts: str | list[_Text] = decode_or([], str | list[_Text], content)
         text = texts if isinstance(texts, str) else "".join([one.text for one in texts])
-        return told_calls.server_result(id, use.server_name, text, failed=result.is_error)
+        return told_calls.server_result(call_id, use.server_name, text, failed=result.is_error)
     match use.name:
         case "code_execution" | "bash_code_execution":
             ran = decode_or(_Executed(), _Executed, content)
             if ran.error_code:
-                return told_calls.ran(id, "", ran.error_code, failed=True)
-            return told_calls.ran(id, ran.stdout, ran.stderr, ran.return_code, failed=bool(ran.return_code))
+                return told_calls.ran(call_id, "", ran.error_code, failed=True)
+            return told_calls.ran(call_id, ran.stdout, ran.stderr, ran.return_code, failed=bool(ran.return_code))
         case "web_search":
             if bytes(content)[:1] == b"{":
-                return told_calls.web_failure(id, decode_or(_Error(), _Error, content).error_code)
+                return told_calls.web_failure(call_id, decode_or(_Error(), _Error, content).error_code)
             found: list[_SearchResult] = decode_or([], list[_SearchResult], content)
             return told_calls.found_pages(
-                id, [unseal(one.encrypted_content, one.url, one.title or "") for one in found]
+                call_id, [unseal(one.encrypted_content, one.url, one.title or "") for one in found]
             )
         case "web_fetch":
             page = decode_or(_Page(), _Page, content)
             if page.error_code:
-                return told_calls.web_failure(id, page.error_code)
-            return told_calls.read_page(id, page.url, page.content.source.data)
+                return told_calls.web_failure(call_id, page.error_code)
+            return told_calls.read_page(call_id, page.url, page.content.source.data)
         case "tool_search_tool_bm25":
             tools = decode_or(_FoundTools(), _FoundTools, content)
             names = [(one.tool_name, "") for one in tools.tool_references]
-            return told_calls.found_tools(id, names, failed=bool(tools.error_code))
+            return told_calls.found_tools(call_id, names, failed=bool(tools.error_code))
         case _:
-            return ToolResult(id, bytes(content).decode("utf-8", "replace"), failed=result.is_error)
+            return ToolResult(call_id, bytes(content).decode("utf-8", "replace"), failed=result.is_error)

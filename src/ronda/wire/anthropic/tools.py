@@ -14,7 +14,7 @@ from ronda.schema.lower import ANTHROPIC, lower_json, strict_within
 from ronda.wire.anthropic import API
 from ronda.wire.anthropic.models import Model
 from ronda.wire.anthropic.names import Names
-from ronda.wire.json import decode_or
+from ronda.wire.codec.json import decode_or
 
 _HOSTED: Final = re.compile(r"\w+_20\d{6}|mcp_toolset")  # web_search_20250305
 

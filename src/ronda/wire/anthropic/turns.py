@@ -27,10 +27,10 @@ from ronda.core.parts import (
 from ronda.wire.anthropic import API, VERSION
 from ronda.wire.anthropic.media import text_block, write_part
 from ronda.wire.anthropic.names import Ids, Names
-from ronda.wire.fitting import wordless_note
-from ronda.wire.json import UNREADABLE, decode_members, decode_or, decode_text, encode, encode_message
-from ronda.wire.native import callers, speaks
-from ronda.wire.projection import UNREPORTED, Changes
+from ronda.wire.codec.json import UNREADABLE, decode_members, decode_or, decode_text, encode, encode_message
+from ronda.wire.upstream.fitting import wordless_note
+from ronda.wire.upstream.native import callers, speaks
+from ronda.wire.upstream.projection import UNREPORTED, Changes
 
 # How the API wants to hear of arguments that were no JSON (fine-grained-tool-streaming).
 INVALID_JSON: Final = "INVALID_JSON"
@@ -168,19 +168,19 @@ def write_results(turn: ToolTurn, ids: Ids, changes: Changes = UNREPORTED) -> by
     blocks: list[bytes] = []
     attached: list[bytes] = []
     for result in turn.results:
-        id = ids.result(result.call_id)
-        if is_ours(result.native) and id == result.call_id:
+        use_id = ids.result(result.call_id)
+        if is_ours(result.native) and use_id == result.call_id:
             blocks.append(bytes(result.native.payload))
             continue
-        blocks.append(encode_message(write_result(result, id, changes)))
+        blocks.append(encode_message(write_result(result, use_id, changes)))
         if result.failed:
             shown = [write_part(item, changes) for item in result.attachments]
             attached += [encode_message(block) for block in shown if block is not None]
     return b",".join([*blocks, _ATTACHED, *attached] if attached else blocks)
 
 
-def write_result(result: ToolResult, id: str, changes: Changes = UNREPORTED) -> dict[str, Any]:
-    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": id, "content": result.content}
+def write_result(result: ToolResult, use_id: str, changes: Changes = UNREPORTED) -> dict[str, Any]:
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": use_id, "content": result.content}
     if result.failed:
         # "content cannot be empty if `is_error` is true"
         return {**block, "content": result.content if result.content.strip() else "Error", "is_error": True}

@@ -14,8 +14,8 @@ from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL, Attachment, File, Image, Native, Text, ToolResult, UserPart
 from ronda.wire.anthropic import API
-from ronda.wire.fields import bad, decode_field
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.codec.json import UNREADABLE, encode
+from ronda.wire.shared.fields import bad, decode_field
 
 
 class _Source(Struct, frozen=True):
@@ -187,9 +187,9 @@ def _contents(raw: Raw, path: str, kinds: dict[str, _Read]) -> _Parts:
 
 
 def read_result(block: UserBlock, raw: Raw, path: str) -> ToolResult:
-    id = need(block.tool_use_id, f"{path}.tool_use_id")
+    use_id = need(block.tool_use_id, f"{path}.tool_use_id")
     parts = _contents(block.content, f"{path}.content", READ)
     texts = [part.text for part in parts if type(part) is Text]
     attachments: tuple[Attachment, ...] = tuple([part for part in parts if not isinstance(part, Text)])
     native = None if is_plain(raw) else Native(API, raw.copy())
-    return ToolResult(id, "\n".join(texts), bool(block.is_error), attachments, native)
+    return ToolResult(use_id, "\n".join(texts), bool(block.is_error), attachments, native)

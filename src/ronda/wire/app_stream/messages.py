@@ -34,16 +34,16 @@ from ronda.core.events import (
 )
 from ronda.core.parts import AssistantTurn, Image, ToolCall, ToolResult, Usage
 from ronda.core.run import Run
-from ronda.wire import updates
 from ronda.wire.app_stream.html import page_in
 from ronda.wire.app_stream.parameters import MAIN
 from ronda.wire.app_stream.summaries import file_input, input_of
-from ronda.wire.door_request import AnswerOptions
-from ronda.wire.failures import Failure
-from ronda.wire.json import decode_or, encode, present, read_object
-from ronda.wire.partial_json import Patch
-from ronda.wire.preview import ArgumentPatches
-from ronda.wire.showing import Showing
+from ronda.wire.codec.json import decode_or, encode, present, read_object
+from ronda.wire.codec.partial_json import Patch
+from ronda.wire.shared import updates
+from ronda.wire.shared.door_request import AnswerOptions
+from ronda.wire.shared.failures import Failure
+from ronda.wire.shared.preview import ArgumentPatches
+from ronda.wire.shared.showing import Showing
 
 _LEAST_GROWTH: Final = 40  # characters, as the reference has it
 _GROWTH: Final = 16  # a page that has grown by this part of itself is sent whole
@@ -79,9 +79,9 @@ def write_error(message: str) -> str:
     return encode({"type": "error", "value": message}).decode()
 
 
-def _text(type: str, index: int, *, value: str | None = None, data: Any = None, id: str | None = None) -> str:
+def _text(kind: str, index: int, *, value: str | None = None, data: Any = None, message_id: str | None = None) -> str:
     """What is absent is left out."""
-    message = {"type": type, "variantIndex": index, **present(value=value, data=data, eventId=id)}
+    message = {"type": kind, "variantIndex": index, **present(value=value, data=data, eventId=message_id)}
     return encode(message).decode()
 
 
@@ -174,9 +174,9 @@ class VariantMessages:
     def _write(self, update: updates.Update) -> None:
         match update:
             case TextDelta(text=text) | RefusalDelta(text=text):
-                self._say("assistant", value=text, id=f"assistant-{self._index}-{self._round}")
+                self._say("assistant", value=text, message_id=f"assistant-{self._index}-{self._round}")
             case ReasoningDelta(text=text):
-                self._say("thinking", value=text, id=f"thinking-{self._index}-{self._round}")
+                self._say("thinking", value=text, message_id=f"thinking-{self._index}-{self._round}")
             case updates.CallsGrew(previews=previews):
                 self._preview(previews)
             case updates.TurnBegan(start=start):
@@ -210,8 +210,8 @@ class VariantMessages:
             case _:
                 assert_never(update)
 
-    def _say(self, type: str, *, value: str | None = None, data: Any = None, id: str | None = None) -> None:
-        self._out.append(_text(type, self._index, value=value, data=data, id=id))
+    def _say(self, kind: str, *, value: str | None = None, data: Any = None, message_id: str | None = None) -> None:
+        self._out.append(_text(kind, self._index, value=value, data=data, message_id=message_id))
 
     # ---- the page while it grows -------------------------------------------------------------------------------------
 
@@ -273,15 +273,15 @@ class VariantMessages:
         """Of our own: a model may give two calls of a run the same id, and give it late."""
         return f"tool-{self._index}-{self._turn}-{place}"
 
-    def _tool_start(self, place: int, name: str, input: dict[str, Any]) -> None:
+    def _tool_start(self, place: int, name: str, arguments: dict[str, Any]) -> None:
         if place not in self._started:
             self._started[place] = name
-            self._say("toolStart", data={"name": name, "input": input}, id=self._event_id(place))
+            self._say("toolStart", data={"name": name, "input": arguments}, message_id=self._event_id(place))
 
     def _tool_result(self, place: int, output: Any, *, ok: bool) -> None:
         self._done.add(place)
         data = {"name": self._started[place], "output": output, "ok": ok}
-        self._say("toolResult", data=data, id=self._event_id(place))
+        self._say("toolResult", data=data, message_id=self._event_id(place))
 
     def _start(self, place: int, call: ToolCall) -> None:
         self._tool_start(place, call.name, input_of(call.name, _members(call), self._path))
@@ -341,7 +341,7 @@ class VariantMessages:
             self._fail(_why(ended.failure))
             return
         if ended.text:
-            self._say("assistant", value=ended.text, id=f"assistant-{self._index}-{self._round}")
+            self._say("assistant", value=ended.text, message_id=f"assistant-{self._index}-{self._round}")
         if not self.code:
             self.code = self._page_in_text() or ""
         self._say("usage", data=_usage(self._run.usage))
@@ -364,6 +364,26 @@ class VariantMessages:
             if isinstance(turn, AssistantTurn) and (page := page_in(turn.text)) is not None:
                 return page
         return None
+
+
+class AppAnswer:
+    """The variants of one socket, side by side: a line for each message."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self._variants = [VariantMessages(run) for run in runs]
+
+    def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
+        return "".join([f"{text}\n" for text in self._variants[sibling].feed(batch)]).encode()
+
+    def close(self, why: Failure) -> list[str]:
+        """What is still to be said when nothing more comes of any run: every variant ends."""
+        return [text for variant in self._variants if not variant.is_over for text in variant.feed([why])]
+
+    @property
+    def failure(self) -> str | None:
+        """Why none of the variants has a page; None if one has."""
+        failures = [variant.failure for variant in self._variants]
+        return failures[0] if all(failures) else None
 
 
 def _kept_path(draft: _Draft) -> str:

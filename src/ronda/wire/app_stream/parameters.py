@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from msgspec import Raw, Struct
 
 from ronda.errors import BadRequest
-from ronda.wire.fields import decode_field, read_fields
+from ronda.wire.shared.fields import decode_field, read_fields
 
 Stack: TypeAlias = Literal["html_css", "html_tailwind", "react_tailwind", "bootstrap", "ionic_tailwind", "vue_tailwind"]
 InputMode: TypeAlias = Literal["image", "video", "text"]

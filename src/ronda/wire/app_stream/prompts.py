@@ -124,7 +124,7 @@ def _current(file: PageFile) -> str:
 def _user_turn(message: Message, text: str, assets: Mapping[str, str]) -> UserTurn:
     known_images = [(number, assets[url]) for number, url in enumerate(message.images, 1) if url in assets]
     if known_images:
-        lines = [f"- picture {number}: {id}" for number, id in known_images]
+        lines = [f"- picture {number}: {image_id}" for number, image_id in known_images]
         note = "These pictures are kept as assets. To show one on the page itself, save it with save_assets and use its address:"
         text = "\n".join([text, "", note, *lines])
     media: list[UserPart] = [*[Image(url) for url in message.images], *[Video(url) for url in message.videos]]

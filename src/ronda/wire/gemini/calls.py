@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL, ToolCall
+from ronda.wire.codec.json import encode
 from ronda.wire.gemini.partial_args import Arguments
 from ronda.wire.gemini.tools import Tools
-from ronda.wire.json import encode
 
 
 class CallPiece(Struct, frozen=True, gc=False, rename="camel"):
@@ -27,9 +27,9 @@ class GrowingCall:
 
     __slots__ = ("arguments", "cut", "id", "index", "members", "name", "native_id", "wire_name")
 
-    def __init__(self, piece: CallPiece, index: int, id: str, tools: Tools) -> None:
+    def __init__(self, piece: CallPiece, index: int, call_id: str, tools: Tools) -> None:
         self.index = index
-        self.id = id
+        self.id = call_id
         self.native_id = piece.id
         self.wire_name = piece.name or ""
         self.name = tools.read_call(self.wire_name, None)[0]

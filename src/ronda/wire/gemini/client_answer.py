@@ -24,6 +24,8 @@ from ronda.core.parts import (
     Usage,
 )
 from ronda.errors import UpstreamBroken, UpstreamError
+from ronda.wire.codec.json import UNREADABLE, decode_text, encode
+from ronda.wire.codec.surrogates import mend_surrogates
 from ronda.wire.gemini import native_api
 from ronda.wire.gemini.calls import CallPiece, GrowingCall
 from ronda.wire.gemini.contents import made_up_id
@@ -31,11 +33,9 @@ from ronda.wire.gemini.errors import envelope_error
 from ronda.wire.gemini.frames import Frames
 from ronda.wire.gemini.logprobs import chat_logprobs
 from ronda.wire.gemini.tools import Tools
-from ronda.wire.json import UNREADABLE, decode_text, encode
-from ronda.wire.logprobs import join_logprobs
-from ronda.wire.stop_reasons import stop_with
-from ronda.wire.stream import ChoicesStream, cut_short
-from ronda.wire.surrogates import mend_surrogates
+from ronda.wire.upstream.logprobs import join_logprobs
+from ronda.wire.upstream.stop_reasons import stop_with
+from ronda.wire.upstream.stream import ChoicesStream, cut_short
 
 
 class _Usage(Struct, frozen=True, gc=False, rename="camel"):

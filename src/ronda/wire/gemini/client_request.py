@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from ronda.core.request import ModelRequest
+from ronda.wire.codec.json import encode
 from ronda.wire.gemini import API
 from ronda.wire.gemini.contents import BEGIN, Contents, write_system
 from ronda.wire.gemini.models import model_of
 from ronda.wire.gemini.options import hosted_tools, unsent, write_options
 from ronda.wire.gemini.tools import Tools
-from ronda.wire.json import encode
-from ronda.wire.request_body import RequestBody
+from ronda.wire.upstream.request_body import RequestBody
 
 
 class Body(RequestBody[Contents, bytes]):

@@ -27,14 +27,14 @@ from ronda.core.parts import (
     Turn,
     UserTurn,
 )
-from ronda.wire.fitting import wordless_note
+from ronda.wire.codec.json import UNREADABLE, encode_message
 from ronda.wire.gemini import API, native_api
 from ronda.wire.gemini.media import IN_RESULTS, kind_of, write_media
 from ronda.wire.gemini.models import model_of
 from ronda.wire.gemini.signatures import from_chat
 from ronda.wire.gemini.tools import Tools
-from ronda.wire.json import UNREADABLE, encode_message
-from ronda.wire.projection import UNREPORTED, Changes
+from ronda.wire.upstream.fitting import wordless_note
+from ronda.wire.upstream.projection import UNREPORTED, Changes
 
 # "skip_thought_signature_validator" in base64, as JSON has bytes: https://ai.google.dev/gemini-api/docs/thought-signatures
 NO_SIGNATURE: Final = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
@@ -45,9 +45,9 @@ BEGIN: Final = b'{"role":"user","parts":[{"text":"(The conversation begins here.
 _ATTACHED: Final = {"text": "Attached by the tools above:"}
 
 
-def made_up_id(run: str, round: int, index: int | str) -> str:
+def made_up_id(run: str, round_index: int, index: int | str) -> str:
     """An id for a call that came without one, as most do. Derived, not drawn: a replay must name it the same way."""
-    return f"{API}_{run[-12:]}_{round}_{index}"
+    return f"{API}_{run[-12:]}_{round_index}_{index}"
 
 
 class _WireCall(Struct, frozen=True):

@@ -9,8 +9,8 @@ from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL
 from ronda.errors import UpstreamError
-from ronda.wire import errors
-from ronda.wire.json import decode_or
+from ronda.wire.codec.json import decode_or
+from ronda.wire.upstream import errors
 
 _SECONDS: Final = re.compile(r"(\d+(?:\.\d+)?)s")
 

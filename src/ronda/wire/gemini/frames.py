@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from ronda.errors import UpstreamBroken
-from ronda.wire.sse import SseReader
+from ronda.wire.codec.sse import SseReader
 
 LIMIT: Final = 64 * 1024 * 1024  # one object, as in `SseReader`
 

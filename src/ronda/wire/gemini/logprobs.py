@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL
-from ronda.wire.json import decode_or, encode
+from ronda.wire.codec.json import decode_or, encode
 
 
 class _Token(Struct, frozen=True, rename="camel"):

@@ -7,9 +7,9 @@ from typing import Any, Final
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from ronda.core.parts import Attachment, Audio, File, Image, Video
-from ronda.wire.fitting import is_elsewhere
-from ronda.wire.input_files import file_note, is_listed
-from ronda.wire.projection import UNREPORTED, Changes
+from ronda.wire.upstream.fitting import is_elsewhere
+from ronda.wire.upstream.input_files import file_note, is_listed
+from ronda.wire.upstream.projection import UNREPORTED, Changes
 
 # What a functionResponse may hold; anything else beside the result goes into a content of its own.
 IN_RESULTS: Final = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})

@@ -13,8 +13,8 @@ from msgspec import Raw
 from ronda.core.parts import NULL
 from ronda.core.plan import Options, ResponseFormat
 from ronda.schema.lower import GEMINI, lower, lower_json
+from ronda.wire.codec.json import decode_or, present
 from ronda.wire.gemini.models import Model
-from ronda.wire.json import decode_or, present
 
 # A chat client's word for it → Gemini's, inside generationConfig.
 RENAMED: Final = {
@@ -80,10 +80,10 @@ def _members(raw: Raw | None) -> dict[str, Any]:
     return {} if raw is None else decode_or({}, dict[str, Raw], raw)
 
 
-def _write_format(format: ResponseFormat) -> dict[str, Any]:
+def _write_format(answer_format: ResponseFormat) -> dict[str, Any]:
     config: dict[str, Any] = {"responseMimeType": "application/json"}
-    if format.type == "json_schema" and format.schema != NULL:
-        config["responseJsonSchema"] = _lower_format(bytes(format.schema))
+    if answer_format.type == "json_schema" and answer_format.schema != NULL:
+        config["responseJsonSchema"] = _lower_format(bytes(answer_format.schema))
     return config
 
 

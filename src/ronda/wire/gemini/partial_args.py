@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from ronda.core.parts import NULL
 from ronda.errors import UpstreamBroken
-from ronda.wire.json import decode_text, encode
+from ronda.wire.codec.json import decode_text, encode
 
 Path: TypeAlias = list[str | int]
 

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from ronda.core.parts import AssistantTurn, Native
+from ronda.wire.codec.json import decode_or
 from ronda.wire.gemini import API
-from ronda.wire.json import decode_or
 from ronda.wire.openai_chat import API as CHAT
 
 

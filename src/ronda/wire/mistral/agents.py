@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 
 from ronda.core.plan import Options, ToolChoice
-from ronda.wire.json import decoder, encode
+from ronda.wire.codec.json import decoder, encode
 from ronda.wire.mistral.declarations import CompletionArgs, DeclaredTools, Guardrail, read_args, read_tools
 from ronda.wire.mistral.validation_errors import BODY, Loc, read_body
 
@@ -100,7 +100,7 @@ def when(at: float) -> str:
 
 
 def write_agent(
-    id: str,
+    agent_id: str,
     agent: AgentBody,
     *,
     version: int,
@@ -110,7 +110,7 @@ def write_agent(
     deployment_chat: bool,
 ) -> dict[str, Any]:
     return {
-        "id": id,
+        "id": agent_id,
         "object": "agent",
         "model": agent.model,
         "name": agent.name,

@@ -9,29 +9,29 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ronda.wire import call_ids
+from ronda.wire.shared import call_ids
 
 _FITS: Final = re.compile(r"[A-Za-z0-9]{9}")
 
 
-def nine(id: str) -> str:
+def nine(call_id: str) -> str:
     """The id as it is if it fits, else nine characters of its hash."""
-    if _FITS.fullmatch(id):
-        return id
-    return call_ids.nine(id)
+    if _FITS.fullmatch(call_id):
+        return call_id
+    return call_ids.nine(call_id)
 
 
 def wire_ids(ids: list[str]) -> list[str]:
     """The ids of one turn, no two the same: a history from elsewhere may have blank ones, or one twice."""
     found: list[str] = []
-    for at, id in enumerate(ids):
-        fitting = nine(id) if id else nine(f"#{at}")
+    for at, call_id in enumerate(ids):
+        fitting = nine(call_id) if call_id else nine(f"#{at}")
         while fitting in found:
-            fitting = nine(f"{id}#{at}#{fitting}")
+            fitting = nine(f"{call_id}#{at}#{fitting}")
         found.append(fitting)
     return found
 
 
-def made_up_id(run: str, round: int, index: int) -> str:
+def made_up_id(run: str, round_index: int, index: int) -> str:
     """For a call that came without one (Mistral's SDKs say "null"). Derived: a replay must name it the same way."""
-    return nine(f"{run} {round} {index}")
+    return nine(f"{run} {round_index} {index}")

@@ -27,10 +27,10 @@ from ronda.core.parts import (
     ToolCall,
     UserPart,
 )
-from ronda.wire.citations import Source, cite, cited_stretches
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 from ronda.wire.mistral import API
 from ronda.wire.mistral.validation_errors import Loc, refuse
+from ronda.wire.web.citations import Source, cite, cited_stretches
 
 
 class _Chunk(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="type"):
@@ -189,7 +189,7 @@ def _format_of(data: str) -> str:
     except (binascii.Error, ValueError):
         return "wav"
     signs = {b"RIFF": "wav", b"ID3": "mp3", b"\xff\xfb": "mp3", b"\xff\xf3": "mp3", b"fLaC": "flac", b"OggS": "ogg"}
-    return next((format for sign, format in signs.items() if head.startswith(sign)), "wav")
+    return next((audio_format for sign, audio_format in signs.items() if head.startswith(sign)), "wav")
 
 
 def _resource(chunk: ResourceChunk) -> UserPart:

@@ -25,15 +25,15 @@ from ronda.core.parts import (
     ToolCall,
 )
 from ronda.errors import UpstreamBroken
-from ronda.wire.errors import envelope_error
-from ronda.wire.json import UNREADABLE, decode_text, encode
+from ronda.wire.codec.json import UNREADABLE, decode_text, encode
+from ronda.wire.codec.surrogates import mend_surrogates
 from ronda.wire.mistral import native_api
 from ronda.wire.mistral.call_ids import made_up_id
 from ronda.wire.mistral.tools import Tools
 from ronda.wire.openai_chat.calls import CallAssembler, CallPiece
 from ronda.wire.openai_chat.client_plain import UsageSaid, stop_of, usage_of
-from ronda.wire.stream import ChoicesStream, cut_short
-from ronda.wire.surrogates import mend_surrogates
+from ronda.wire.upstream.errors import envelope_error
+from ronda.wire.upstream.stream import ChoicesStream, cut_short
 
 
 class _Delta(Struct, frozen=True, gc=False):
@@ -209,8 +209,8 @@ class _Fold:
         shown = self._calls.add(piece)
         if shown is None:
             return
-        id = shown.id or self._made_up(shown.index)
-        out.append(msgspec.structs.replace(shown, id=id, name=self._naming.tools.own_name(shown.name)))
+        call_id = shown.id or self._made_up(shown.index)
+        out.append(msgspec.structs.replace(shown, id=call_id, name=self._naming.tools.own_name(shown.name)))
 
     def _add_chunk(self, chunk: dict[str, Raw], joins: bool, out: list[Preview]) -> None:
         """`joins`: it may go on from where the last delta stopped."""
@@ -272,8 +272,8 @@ class _Fold:
         for record in self._calls.named:
             if record.id and record.id in self._answered:
                 continue
-            id = record.id or self._made_up(record.number)
-            calls.append(ToolCall(id, self._naming.tools.own_name(record.name), "".join(record.arguments)))
+            call_id = record.id or self._made_up(record.number)
+            calls.append(ToolCall(call_id, self._naming.tools.own_name(record.name), "".join(record.arguments)))
         return calls
 
     def _made_up(self, index: int) -> str:

@@ -13,11 +13,11 @@ from ronda.core.parts import NULL, AssistantTurn
 from ronda.core.plan import Options, ResponseFormat
 from ronda.core.request import ModelRequest
 from ronda.errors import UpstreamError
-from ronda.wire.json import encode, present
+from ronda.wire.codec.json import encode, present
 from ronda.wire.mistral import API
 from ronda.wire.mistral.messages import BEGIN, Messages
 from ronda.wire.mistral.tools import Tools
-from ronda.wire.request_body import RequestBody
+from ronda.wire.upstream.request_body import RequestBody
 
 # Fields of both requests that we have no word of our own for. Any other would be a 422.
 PASSED: Final = frozenset(
@@ -97,10 +97,15 @@ class Body(RequestBody[Messages, bytes]):
         return b"]," + encode(rest)[1:]
 
 
-def _write_format(format: ResponseFormat) -> dict[str, Any]:
-    if format.type == "json_object" or format.schema == NULL:  # a schema must be there
+def _write_format(answer_format: ResponseFormat) -> dict[str, Any]:
+    if answer_format.type == "json_object" or answer_format.schema == NULL:  # a schema must be there
         return {"type": "json_object"}
-    schema = present(name=format.name, schema=format.schema, description=format.description, strict=format.strict)
+    schema = present(
+        name=answer_format.name,
+        schema=answer_format.schema,
+        description=answer_format.description,
+        strict=answer_format.strict,
+    )
     return {"type": "json_schema", "json_schema": schema}
 
 

@@ -27,21 +27,20 @@ from ronda.core.events import (
 from ronda.core.live_calls import Piece
 from ronda.core.parts import NO_USAGE, AssistantTurn, ToolCall, ToolResult, Usage
 from ronda.core.run import Run
-from ronda.wire import updates
-from ronda.wire.approvals import EVENT, Approval, write_approval
-from ronda.wire.citations import CitedPieces, CitedText
-from ronda.wire.door_request import AnswerOptions
-from ronda.wire.endings import extensions
-from ronda.wire.failures import Failure
-from ronda.wire.json import decode_text, encode
+from ronda.wire.codec.json import decode_text, encode
 from ronda.wire.mistral.agents import when
+from ronda.wire.mistral.answer_parts import MessageText, write_usage
 from ronda.wire.mistral.chunks import reference, thinking, tool_file, write_cited
-from ronda.wire.mistral.completion_messages import write_usage
-from ronda.wire.mistral.handoffs import Handoff, goes_on, handoff_of, ways_out
-from ronda.wire.mistral.message_text import MessageText
-from ronda.wire.preview import ArgumentPatches
-from ronda.wire.showing import Showing
-from ronda.wire.web_search import WEB_TOOLS
+from ronda.wire.mistral.handoffs import Handoff, handoff_of, hands_over, ways_out
+from ronda.wire.shared import updates
+from ronda.wire.shared.approvals import EVENT, Approval, write_approval
+from ronda.wire.shared.door_request import AnswerOptions
+from ronda.wire.shared.endings import extensions
+from ronda.wire.shared.failures import Failure
+from ronda.wire.shared.preview import ArgumentPatches
+from ronda.wire.shared.showing import Showing
+from ronda.wire.web.citations import CitedPieces, CitedText
+from ronda.wire.web.search import WEB_TOOLS
 
 PREVIEW: Final = "agentic_tool_call_preview"
 _BUILT_IN: Final = {"code_execution": "code_interpreter"}  # tools that Mistral has itself, by the type of ours
@@ -63,7 +62,7 @@ class ConversationAnswer:
         self._showing = Showing(run, without=ways_out(run), refusal_is_text=True)
         self._begin(run)
 
-    def go_on(self, sibling: int, run: Run) -> None:
+    def hand_over(self, sibling: int, run: Run) -> None:
         """The run handed over, and this one goes on."""
         self._used = self._used + self._run.usage
         self._warnings += [warning for warning in AnswerOptions.of(run.start).warnings if warning not in self._warnings]
@@ -146,14 +145,16 @@ class ConversationAnswer:
             case updates.Paused():
                 self._pause()
             case updates.ToolEnded(call=call, result=result, at=at):
-                id = self._tool_id(call)
-                entry = next((entry for entry in reversed(self.outputs) if entry["id"] == id), None)
+                tool_id = self._tool_id(call)
+                entry = next((entry for entry in reversed(self.outputs) if entry["id"] == tool_id), None)
                 if entry is None:  # it began in an answer before
                     entry = self._begin_tool(call, at, is_told=True)
-                self._started.pop(id, None)
+                self._started.pop(tool_id, None)
                 entry["completed_at"] = when(at)
                 entry["info"] = self._info(call, result)
-                self._put("tool.execution.done", id=id, name=entry["name"], info=entry["info"], created_at=when(at))
+                self._put(
+                    "tool.execution.done", id=tool_id, name=entry["name"], info=entry["info"], created_at=when(at)
+                )
             case updates.Ended():
                 self._end(update)
             case LogprobsDelta() | NativeDelta() | ToolProgressed() | updates.Withdrawn():
@@ -162,40 +163,40 @@ class ConversationAnswer:
                 assert_never(update)
 
     def _begin_tool(self, call: ToolCall, at: float, *, is_told: bool) -> dict[str, Any]:
-        id, name = self._tool_id(call), self._name(call)
-        self._add("tool.execution", id, at, None, name=name, arguments=call.arguments)
+        tool_id, name = self._tool_id(call), self._name(call)
+        self._add("tool.execution", tool_id, at, None, name=name, arguments=call.arguments)
         if not is_told:
-            self._put_call(id, name, call.arguments, at)
+            self._put_call(tool_id, name, call.arguments, at)
         return self.outputs[-1]
 
-    def _put_call(self, id: str, name: str, arguments: str, at: float, **more: Any) -> None:
+    def _put_call(self, tool_id: str, name: str, arguments: str, at: float, **more: Any) -> None:
         """A piece of a call's arguments. The first says that the call has begun."""
-        kind = "delta" if id in self._started else "started"
-        self._started[id] = name
-        fields = {"id": id, "name": name, "arguments": arguments, "created_at": when(at)}
+        kind = "delta" if tool_id in self._started else "started"
+        self._started[tool_id] = name
+        fields = {"id": tool_id, "name": name, "arguments": arguments, "created_at": when(at)}
         self._put(f"tool.execution.{kind}", **fields, **self._whose, **more)
 
     def _preview(self, previews: Sequence[ArgumentPatches]) -> None:
         """What is being written is beside the arguments, which come in one piece when the call runs: it may run with others."""
         for patches in previews:
-            id, name = self._place_id(patches.place), self._name(ToolCall(patches.id, patches.name, ""))
+            tool_id, name = self._place_id(patches.place), self._name(ToolCall(patches.id, patches.name, ""))
             event = {PREVIEW: self._showing.tools.preview(patches)}
-            if id not in self._started:
-                self._put_call(id, name, "", self._at)
-            self._put_call(id, name, "", self._at, **event)
+            if tool_id not in self._started:
+                self._put_call(tool_id, name, "", self._at)
+            self._put_call(tool_id, name, "", self._at, **event)
 
     def _drop_unrun(self, at: float) -> None:
         """Calls that were watched and come to nothing: the turn broke off, or was cut."""
-        for id, name in self._started.items():
-            self._put("tool.execution.done", id=id, name=name, info={"failed": True}, created_at=when(at))
+        for tool_id, name in self._started.items():
+            self._put("tool.execution.done", id=tool_id, name=name, info={"failed": True}, created_at=when(at))
         self._started = {}
 
     def _ask(self, call: ToolCall, approval: Approval, at: float, *, is_news: bool) -> None:
         """Mistral's own clients raise at events that they do not know: what is asked stands in one that they do."""
-        id, event = self._tool_id(call), {EVENT: write_approval(approval)}
+        tool_id, event = self._tool_id(call), {EVENT: write_approval(approval)}
         if not is_news:
-            self._started.setdefault(id, self._name(call))
-        self._put_call(id, self._name(call), call.arguments if is_news else "", at, **event)
+            self._started.setdefault(tool_id, self._name(call))
+        self._put_call(tool_id, self._name(call), call.arguments if is_news else "", at, **event)
 
     def _waiting(self) -> list[dict[str, Any]]:
         """Calls that wait for a person: they stand at the end of an answer that waits for them, and of no other, since clients
@@ -206,9 +207,9 @@ class ConversationAnswer:
             call = self._showing.tools.calls[question.call_id]
             shown_call = ToolCall(call.id, question.tool, question.arguments) if question.child else call
             fields = {"tool_call_id": call.id, "name": self._name(shown_call), "arguments": shown_call.arguments}
-            id = f"fc_{self._key}_{self._round}_{question.id}"
+            call_id = f"fc_{self._key}_{self._round}_{question.id}"
             entry = _entry(
-                "function.call", id, question.at, None, **fields, confirmation_status="pending", **self._whose
+                "function.call", call_id, question.at, None, **fields, confirmation_status="pending", **self._whose
             )
             entries.append({**entry, "approval_id": question.id})
         return entries
@@ -264,7 +265,7 @@ class ConversationAnswer:
         self._grow([Piece(place, call.id, call.name, call.arguments, True) for place, call in enumerate(ended.late)])
         if (handoff := handoff_of(self._run)) is not None:
             self._hand_over(handoff, end.at)
-        if (goes_on(self._run) and not self._showing.is_continued) or not self._is_watched:
+        if (hands_over(self._run) and not self._showing.is_continued) or not self._is_watched:
             return  # the next agent of a continued answer is not driven: the next append starts it
         if ended.failure is not None:
             self._out.append(_error(ended.failure, **({"created_at": when(end.at)} if end.at else {})))
@@ -405,15 +406,15 @@ class ConversationAnswer:
         return info | ({"failed": True} if result.failed else {})
 
     def _hand_over(self, handoff: Handoff, at: float) -> None:
-        id, was, next = f"handoff_{self._key}", handoff.previous, handoff.next
+        entry_id, was, taker = f"handoff_{self._key}", handoff.previous, handoff.next
         before = {"previous_agent_id": was.id, "previous_agent_name": was.name}
-        after = {"next_agent_id": next.id, "next_agent_name": next.name}
-        self.outputs.append(_entry("agent.handoff", id, self._at, at, **before, **after))
-        self._put("agent.handoff.started", id=id, **before, created_at=when(self._at))
-        self._put("agent.handoff.done", id=id, **after, created_at=when(at))
+        after = {"next_agent_id": taker.id, "next_agent_name": taker.name}
+        self.outputs.append(_entry("agent.handoff", entry_id, self._at, at, **before, **after))
+        self._put("agent.handoff.started", id=entry_id, **before, created_at=when(self._at))
+        self._put("agent.handoff.done", id=entry_id, **after, created_at=when(at))
 
-    def _add(self, kind: str, id: str, created: float, completed: float | None, **members: Any) -> None:
-        self.outputs.append(_entry(kind, id, created, completed, **members, **self._whose))
+    def _add(self, kind: str, entry_id: str, created: float, completed: float | None, **members: Any) -> None:
+        self.outputs.append(_entry(kind, entry_id, created, completed, **members, **self._whose))
 
     def _usage(self) -> dict[str, Any]:
         usage = write_usage(self._used + (self._run.usage - self._showing.used_before))
@@ -428,9 +429,16 @@ class ConversationAnswer:
         return extensions(None, [self._showing], self._warnings)  # a conversation is its own session
 
 
-def _entry(kind: str, id: str, created: float, completed: float | None, **members: Any) -> dict[str, Any]:
+def _entry(kind: str, entry_id: str, created: float, completed: float | None, **members: Any) -> dict[str, Any]:
     ended = None if completed is None else when(completed)
-    return {"object": "entry", "type": kind, "id": id, "created_at": when(created), "completed_at": ended, **members}
+    return {
+        "object": "entry",
+        "type": kind,
+        "id": entry_id,
+        "created_at": when(created),
+        "completed_at": ended,
+        **members,
+    }
 
 
 def _shown_name(call: ToolCall) -> str:

@@ -11,12 +11,13 @@ from msgspec import Meta, Raw, Struct, structs
 
 from ronda.core.plan import Approval
 from ronda.errors import BadRequest
-from ronda.wire.json import decode_or, decoder, encode
+from ronda.wire.codec.json import decode_or, decoder, encode
 from ronda.wire.mistral.agents import AgentBody, check_agent, when
 from ronda.wire.mistral.declarations import CompletionArgs, Disconnect, Guardrail, seconds_of
 from ronda.wire.mistral.entries import Entry, read_inputs
 from ronda.wire.mistral.handoffs import Execution
 from ronda.wire.mistral.validation_errors import BODY, Invalid, read_body, refuse
+from ronda.wire.shared.fields import DisabledTools
 
 
 class Confirmation(Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,6 +34,7 @@ class _Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     truncate_sequence: bool | None = None  # ours
     on_disconnect: Disconnect | None = None  # ours
     agent_permission: Approval | None = None  # ours
+    disabled_tools: DisabledTools | None = None  # ours
     background: bool | None = None  # ours
 
 
@@ -86,6 +88,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     truncates: bool = False
     lingers: float = 0.0
     permission: Approval = "auto"
+    disabled_tools: tuple[str, ...] = ()
     background: bool = False
     confirmations: tuple[Confirmation, ...] = ()
 
@@ -103,6 +106,7 @@ def _wish(body: Start | Append | Restart) -> Wish:
         lingers=seconds_of(body.on_disconnect, body.background),
         background=bool(body.background),
         permission=body.agent_permission or "auto",
+        disabled_tools=tuple(body.disabled_tools or ()),
     )
 
 
@@ -202,9 +206,9 @@ def keep_conversation(about: ConversationBody) -> bytes:
     return encode(about)
 
 
-def write_conversation(id: str, about: ConversationBody, created: float, updated: float) -> dict[str, Any]:
+def write_conversation(conversation_id: str, about: ConversationBody, created: float, updated: float) -> dict[str, Any]:
     fields: dict[str, Any] = {
-        "id": id,
+        "id": conversation_id,
         "object": "conversation",
         "created_at": when(created),
         "updated_at": when(updated),

@@ -16,12 +16,12 @@ from msgspec import Meta, Raw, Struct, structs
 from ronda.core.plan import AUTO, NONE, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.errors import quote_names
 from ronda.schema.validate import check_schema
-from ronda.wire import capabilities
-from ronda.wire.capabilities import Need, fate
-from ronda.wire.fields import MAX_TOOLS, seconds_without_client
-from ronda.wire.json import encode
-from ronda.wire.mcp_servers import MAX_LABEL, NamedServer, ToolFilter
+from ronda.wire.codec.json import encode
 from ronda.wire.mistral.validation_errors import Invalid, Loc, check_count, problem, read_value, refuse
+from ronda.wire.shared import capabilities
+from ronda.wire.shared.capabilities import Need, fate
+from ronda.wire.shared.fields import MAX_TOOLS, seconds_without_client
+from ronda.wire.shared.mcp_servers import MAX_LABEL, NamedServer, ToolFilter
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
@@ -38,7 +38,9 @@ Disconnect: TypeAlias = Annotated[str, Meta(pattern=r"^(cancel|detach|grace:[0-9
 
 def seconds_of(on_disconnect: Disconnect | None, background: bool | None) -> float:
     """How long the runs of a request go on when its client is gone."""
-    return math.inf if background else seconds_without_client(on_disconnect or "cancel") or 0.0
+    if background:
+        return math.inf
+    return 0.0 if on_disconnect is None else seconds_without_client(on_disconnect) or 0.0
 
 
 class _KnownObject(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -267,14 +269,14 @@ def read_stop(stop: str | list[str] | None) -> tuple[str, ...]:
     return (stop,) if isinstance(stop, str) else tuple(stop or ())
 
 
-def read_format(format: Format | None, loc: Loc) -> ResponseFormat | None:
-    if format is None or format.type in (None, "text"):
+def read_format(asked: Format | None, loc: Loc) -> ResponseFormat | None:
+    if asked is None or asked.type in (None, "text"):
         return None
-    if format.type == "json_object":
+    if asked.type == "json_object":
         return ResponseFormat("json_object")
-    schema = format.json_schema
+    schema = asked.json_schema
     if schema is None:
-        refuse("missing", (*loc, "json_schema"), "Field required", {"type": format.type})
+        refuse("missing", (*loc, "json_schema"), "Field required", {"type": asked.type})
     read_schema(schema.schema, (*loc, "json_schema", "schema"))
     return ResponseFormat("json_schema", schema.name, schema.schema.copy(), schema.strict, schema.description)
 

@@ -13,14 +13,14 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.parts import AssistantPart, AssistantTurn, Native, Text, ToolCall, ToolResult, ToolTurn, Turn, UserTurn
-from ronda.wire.code_tools import PYTHON
-from ronda.wire.fields import MAX_MESSAGES
-from ronda.wire.json import decode_or, encode, text_of
+from ronda.wire.codec.json import decode_or, encode, text_of
 from ronda.wire.mistral.call_ids import made_up_id
 from ronda.wire.mistral.chunks import Chunk, assistant_parts, user_parts
 from ronda.wire.mistral.validation_errors import BODY, Loc, check_count, read_value, refuse
-from ronda.wire.told_calls import with_marks
-from ronda.wire.web_search import EXTRACT, SEARCH
+from ronda.wire.shared.code_tools import PYTHON
+from ronda.wire.shared.fields import MAX_MESSAGES
+from ronda.wire.shared.told_calls import with_marks
+from ronda.wire.web.search import EXTRACT, SEARCH
 
 
 class _Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="type"):
@@ -136,9 +136,9 @@ class _Turns:
             case FunctionResult():
                 self._results.append(ToolResult(entry.tool_call_id, entry.result))
             case ToolExecution():
-                id = made_up_id(entry.id or "execution", len(self.turns), len(self._parts))
-                self._call(ToolCall(id, _own_name(entry), entry.arguments))
-                self._results.append(_outcome(id, entry.info or {}))
+                call_id = made_up_id(entry.id or "execution", len(self.turns), len(self._parts))
+                self._call(ToolCall(call_id, _own_name(entry), entry.arguments))
+                self._results.append(_outcome(call_id, entry.info or {}))
             case AgentHandoff():
                 pass
 
@@ -155,12 +155,12 @@ def _own_name(entry: ToolExecution) -> str:
     return EXTRACT if "url" in decode_or({}, dict[str, Raw], entry.arguments) else SEARCH
 
 
-def _outcome(id: str, info: dict[str, Raw]) -> ToolResult:
+def _outcome(call_id: str, info: dict[str, Raw]) -> ToolResult:
     try:
         text = msgspec.json.decode(info["result"], type=str) if "result" in info else encode(info).decode()
     except msgspec.DecodeError:
         text = bytes(info["result"]).decode()
-    return ToolResult(id, text, failed=bytes(info.get("failed", b"")) == b"true")
+    return ToolResult(call_id, text, failed=bytes(info.get("failed", b"")) == b"true")
 
 
 def turns_of(entries: Sequence[Entry]) -> tuple[Turn, ...]:
@@ -168,7 +168,8 @@ def turns_of(entries: Sequence[Entry]) -> tuple[Turn, ...]:
     for entry in entries:
         turns.add(entry)
     turns.flush()
-    return with_marks(tuple(turns.turns))
+    found = tuple(turns.turns)
+    return with_marks(found) if ToolTurn in map(type, found) else found
 
 
 decode_entries: Any = msgspec.json.Decoder(list[Entry]).decode

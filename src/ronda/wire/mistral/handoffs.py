@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult
 from ronda.core.plan import ToolSpec
 from ronda.core.run import Run
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 
 Execution: TypeAlias = Literal["client", "server"]
 
@@ -134,7 +134,7 @@ def calls_for_caller(run: Run) -> list[ToolCall]:
     return [call for call in run.open_calls if call.name not in ways]
 
 
-def goes_on(run: Run) -> bool:
+def hands_over(run: Run) -> bool:
     """Whether the next agent's run follows in the same request. What the caller must answer, it answers first."""
     ways = ways_of(run)
     return ways is not None and ways.execution == "server" and handoff_of(run) is not None and not calls_for_caller(run)

@@ -28,13 +28,13 @@ from ronda.core.parts import (
     UserTurn,
     Video,
 )
-from ronda.wire.fitting import is_elsewhere, wordless_note
-from ronda.wire.input_files import file_note, is_listed
-from ronda.wire.json import encode_message
+from ronda.wire.codec.json import encode_message
 from ronda.wire.mistral import native_api
 from ronda.wire.mistral.call_ids import wire_ids
 from ronda.wire.mistral.tools import Tools
-from ronda.wire.projection import UNREPORTED, Changes
+from ronda.wire.upstream.fitting import is_elsewhere, wordless_note
+from ronda.wire.upstream.input_files import file_note, is_listed
+from ronda.wire.upstream.projection import UNREPORTED, Changes
 
 BEGIN: Final = b'{"role":"user","content":"(The conversation begins here.)"}'
 _BRIDGE: Final = b'{"role":"assistant","content":"OK"}'
@@ -117,7 +117,8 @@ class Messages:
         calls = turn.calls
         ids = wire_ids([call.id for call in calls])
         self._wire_calls = [
-            _WireCall(call.id, self._tools.call_it(call.name), id) for call, id in zip(calls, ids, strict=True)
+            _WireCall(call.id, self._tools.call_it(call.name), call_id)
+            for call, call_id in zip(calls, ids, strict=True)
         ]
         self._tell_of(calls)
         content = content or wordless_note(turn, self._changes)
@@ -184,11 +185,11 @@ class Messages:
                 return self._note(f"a video{where}")
             case File() if is_listed(part):
                 return {"type": "text", "text": file_note(part)}
-            case File(data=data, name=name, id=id):
+            case File(data=data, name=name, id=file_id):
                 if data is None:
-                    if id and is_elsewhere(id, "mistral"):
+                    if file_id and is_elsewhere(file_id, "mistral"):
                         return self._note("a file of another provider")
-                    return {"type": "file", "file_id": id} if id else self._note("an empty file")
+                    return {"type": "file", "file_id": file_id} if file_id else self._note("an empty file")
                 if data.startswith("data:image/"):
                     return {"type": "image_url", "image_url": {"url": data}}
                 document = {"type": "document_url", "document_url": data}

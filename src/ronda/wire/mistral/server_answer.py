@@ -2,7 +2,7 @@
 
 Both are folds of the same events by the same class. `message` is the final message of the assistant; `messages` is added
 where the loop ran tools: every message of the turn, results included. In a stream a `role` begins the next message, behind a
-paragraph break for those who only join texts. Where an agent hands over, the next one's run goes on with the same choice; the
+paragraph break for clients that only join texts. Where an agent hands over, the next one's run goes on with the same choice; the
 call that did it is one of those the loop answered. What the loop does (progress, warnings, limits) rides as extra members of
 ordinary chunks: a named event makes Mistral's own SDK raise.
 
@@ -31,19 +31,18 @@ from ronda.core.events import (
 from ronda.core.live_calls import Piece
 from ronda.core.parts import NO_USAGE, AssistantTurn, ToolResult, ToolTurn, Turn, Usage
 from ronda.core.run import Run, rebuild
-from ronda.wire import updates
-from ronda.wire.approvals import EVENT, REQUIRES_ACTION, write_approval
-from ronda.wire.door_request import AnswerOptions
-from ronda.wire.endings import extensions, finish_reason, interruption
-from ronda.wire.failures import Failure, error_in_stream
-from ronda.wire.json import encode, in_one_line
-from ronda.wire.logprobs import join_logprobs
+from ronda.wire.codec.json import encode, in_one_line
+from ronda.wire.mistral.answer_parts import BREAK, MessageText, write_call, write_turns, write_usage
 from ronda.wire.mistral.chunks import thinking, write_content
-from ronda.wire.mistral.completion_messages import BREAK, write_call, write_turns, write_usage
-from ronda.wire.mistral.handoffs import answers_of, answers_to_handoffs, calls_for_caller, goes_on, ways_out
-from ronda.wire.mistral.message_text import MessageText
-from ronda.wire.preview import ArgumentPatches
-from ronda.wire.showing import Showing
+from ronda.wire.mistral.handoffs import answers_of, answers_to_handoffs, calls_for_caller, hands_over, ways_out
+from ronda.wire.shared import updates
+from ronda.wire.shared.approvals import EVENT, REQUIRES_ACTION, write_approval
+from ronda.wire.shared.door_request import AnswerOptions
+from ronda.wire.shared.endings import extensions, finish_reason, interruption
+from ronda.wire.shared.failures import Failure, error_in_stream
+from ronda.wire.shared.preview import ArgumentPatches
+from ronda.wire.shared.showing import Showing
+from ronda.wire.upstream.logprobs import join_logprobs
 
 DONE: Final = b"data: [DONE]\n\n"
 _NO_TEXT: Final = b'{"content":""}'  # a delta that adds nothing
@@ -66,7 +65,7 @@ class _Choice:
         self.saying = MessageText(run.start)
         self.showing = Showing(run, choice=index, without=ways_out(run), refusal_is_text=True, id_prefix="")
 
-    def go_on(self, run: Run) -> None:
+    def hand_over(self, run: Run) -> None:
         self.before += [*self.run.generated, ToolTurn(answers_of(self.run))]
         self.used = self.usage
         self.run = run
@@ -96,7 +95,7 @@ class _Choice:
                     self.saying.end()
             elif type(update) is updates.Ended:
                 self.last_text(update)
-                if goes_on(self.run):
+                if hands_over(self.run):
                     for result in answers_to_handoffs(self.run).values():
                         self.showing.tools.record(result)
 
@@ -139,10 +138,10 @@ class CompletionAnswer:
     def _id(self) -> str:
         return self._start.run.removeprefix("run_")
 
-    def go_on(self, index: int, run: Run) -> None:
+    def hand_over(self, index: int, run: Run) -> None:
         """The run of this choice handed over, and this one goes on."""
         self._warnings += [warning for warning in AnswerOptions.of(run.start).warnings if warning not in self._warnings]
-        self._choices[index].go_on(run)
+        self._choices[index].hand_over(run)
 
     # ---- stream ------------------------------------------------------------------------------------------------------
 
@@ -230,8 +229,8 @@ class CompletionAnswer:
     def _piece(self, choice: _Choice, piece: Piece) -> bytes:
         # The SDK fills in what is missing: an id becomes "null", and a name must be there. Empty, it adds nothing.
         function = {"name": piece.name if piece.is_first else "", "arguments": piece.arguments}
-        id = choice.showing.shown_id(piece.id)
-        call = {"id": id, "type": "function", "function": function, "index": piece.place}
+        call_id = choice.showing.shown_id(piece.id)
+        call = {"id": call_id, "type": "function", "function": function, "index": piece.place}
         return self._delta(choice, b'"tool_calls":[%b]' % encode(call))
 
     def _delta(self, choice: _Choice, text: bytes) -> bytes:
@@ -269,10 +268,10 @@ class CompletionAnswer:
     def _end(self, choice: _Choice, ended: updates.Ended, out: list[bytes]) -> None:
         out += [self._file(choice, file) for file in ended.files]
         out.append(self._text(choice, choice.last_text(ended)))
-        if ended.end.reason == "tool_calls" and goes_on(choice.run):
-            for id, result in answers_to_handoffs(choice.run).items():
+        if ended.end.reason == "tool_calls" and hands_over(choice.run):
+            for call_id, result in answers_to_handoffs(choice.run).items():
                 choice.showing.tools.record(result)
-                out += [self._progress(choice, id), self._progress(choice, id, result)]
+                out += [self._progress(choice, call_id), self._progress(choice, call_id, result)]
             if not choice.showing.is_continued:  # else the next agent is not driven
                 return
         for place, call in enumerate(ended.late):

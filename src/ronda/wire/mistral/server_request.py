@@ -13,10 +13,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 from ronda.core.parts import NULL, AssistantTurn, SystemTurn, ToolCall, ToolResult, ToolTurn, Turn, UserTurn
 from ronda.core.plan import Approval, Options
 from ronda.core.splice import SessionMode
-from ronda.wire.approvals import decisions_of
-from ronda.wire.door_request import DoorRequest, OnBusy, SessionWish
-from ronda.wire.fields import MAX_MESSAGES
-from ronda.wire.json import text_of
+from ronda.wire.codec.json import text_of
 from ronda.wire.mistral.call_ids import made_up_id
 from ronda.wire.mistral.chunks import Content, assistant_parts, result_parts, system_text, user_parts
 from ronda.wire.mistral.declarations import (
@@ -38,6 +35,9 @@ from ronda.wire.mistral.declarations import (
     seconds_of,
 )
 from ronda.wire.mistral.validation_errors import BODY, Loc, check_count, read_body, refuse
+from ronda.wire.shared.approvals import decisions_of
+from ronda.wire.shared.door_request import DoorRequest, OnBusy, SessionWish
+from ronda.wire.shared.fields import MAX_MESSAGES, DisabledTools
 
 MAX_CHOICES: Final = 8
 
@@ -111,6 +111,7 @@ class CompletionBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     truncate_sequence: bool | None = None
     on_disconnect: Disconnect | None = None
     agent_permission: Approval | None = None
+    disabled_tools: DisabledTools | None = None
     background: bool | None = None
     approvals: list[Raw] | None = None
     grammar: Raw = NULL
@@ -165,9 +166,9 @@ def read_completion(body: bytes) -> CompletionRequest:
         refuse("too_short", (*BODY, "messages"), "List should have at least 1 item", [])
     check_count(body_fields.messages, MAX_MESSAGES, (*BODY, "messages"))
     extra = raws({name: getattr(body_fields, name) for name in _EXTRA})
-    format = read_format(body_fields.response_format, (*BODY, "response_format"))
+    answer_format = read_format(body_fields.response_format, (*BODY, "response_format"))
     if body_fields.grammar != NULL:
-        if format is not None:
+        if answer_format is not None:
             refuse("value_error", (*BODY, "grammar"), "it cannot stand beside 'response_format'", body_fields.grammar)
         extra["grammar"] = body_fields.grammar.copy()
     options = Options(
@@ -176,7 +177,7 @@ def read_completion(body: bytes) -> CompletionRequest:
         seed=body_fields.random_seed,
         parallel_tool_calls=body_fields.parallel_tool_calls,
         reasoning_effort=body_fields.reasoning_effort,
-        response_format=format,
+        response_format=answer_format,
         extra=extra,
     )
     hints = raws({name: getattr(body_fields, name) for name in _HINTS})
@@ -198,6 +199,7 @@ def read_completion(body: bytes) -> CompletionRequest:
         lingers=seconds_of(body_fields.on_disconnect, body_fields.background),
         background=bool(body_fields.background),
         permission=body_fields.agent_permission or "auto",
+        disabled_tools=tuple(body_fields.disabled_tools or ()),
         inputs=body_fields.inputs or {},
         truncates=bool(body_fields.truncate_sequence),
         about=about,
@@ -257,14 +259,14 @@ def _read_assistant(message: Message, at: int, loc: Loc) -> AssistantTurn:
         refuse("missing", (*loc, "content"), "an assistant's message needs 'content' or 'tool_calls'", {})
     seen: set[str] = set()
     for n, call in enumerate(calls):
-        id = call.id
-        if id is None or id in ("", "null"):  # the SDK's word for none is the string
-            id = made_up_id("history", at, n)
-        if id in seen:
-            msg = f"'{id}' is the id of another call of this message"
-            refuse("value_error", (*loc, "tool_calls", n, "id"), msg, id)
-        seen.add(id)
-        parts.append(ToolCall(id, call.function.name, text_of(call.function.arguments)))
+        call_id = call.id
+        if call_id is None or call_id in ("", "null"):  # the SDK's word for none is the string
+            call_id = made_up_id("history", at, n)
+        if call_id in seen:
+            msg = f"'{call_id}' is the id of another call of this message"
+            refuse("value_error", (*loc, "tool_calls", n, "id"), msg, call_id)
+        seen.add(call_id)
+        parts.append(ToolCall(call_id, call.function.name, text_of(call.function.arguments)))
     return AssistantTurn(tuple(parts), "tool_calls" if calls else "stop", native)
 
 
@@ -273,14 +275,14 @@ def _read_result(message: Message, before: list[ToolResult], turns: list[Turn], 
         refuse("extra_forbidden", (*loc, "tool_calls"), "Extra inputs are not permitted")
     if message.content is UNSET:
         refuse("missing", (*loc, "content"), "Field required", {"role": "tool"})
-    id = message.tool_call_id
-    if id is None or id in ("", "null"):
+    call_id = message.tool_call_id
+    if call_id is None or call_id in ("", "null"):
         # Its id may be left out: then it answers the next call in order.
         last = turns[-1] if turns else None
         call_ids = [call.id for call in last.calls] if isinstance(last, AssistantTurn) else []
         answered = {result.call_id for result in before}
-        id = next((one for one in call_ids if one not in answered), None)
-        if id is None:
+        call_id = next((one for one in call_ids if one not in answered), None)
+        if call_id is None:
             refuse("missing", (*loc, "tool_call_id"), "Field required: no call waits for this result", {"role": "tool"})
     text, attached = result_parts(message.content)
-    return ToolResult(id, text, attachments=attached)
+    return ToolResult(call_id, text, attachments=attached)

@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.errors import BadRequest, quote_names
-from ronda.wire.fields import why_not
-from ronda.wire.json import check_utf8, decoder, encode
+from ronda.wire.codec.json import check_utf8, decoder, encode
+from ronda.wire.shared.fields import why_not
 
 T = TypeVar("T")
 Loc: TypeAlias = tuple[str | int, ...]
@@ -51,15 +51,15 @@ class Invalid(BadRequest):
         super().__init__(f"{first.where}: {first.msg}", param=first.where, code="invalid")
 
 
-def problem(type: str, loc: Loc, msg: str, sent: bytes | Raw = b"") -> Problem:
+def problem(kind: str, loc: Loc, msg: str, sent: bytes | Raw = b"") -> Problem:
     raw = bytes(sent)
     place = tuple([name[:_MOST_INPUT] if isinstance(name, str) else name for name in loc])
-    return Problem(type, place, msg, Raw(raw) if 0 < len(raw) <= _MOST_INPUT else _UNSAID)
+    return Problem(kind, place, msg, Raw(raw) if 0 < len(raw) <= _MOST_INPUT else _UNSAID)
 
 
-def refuse(type: str, loc: Loc, msg: str, value: Any = None) -> NoReturn:
+def refuse(kind: str, loc: Loc, msg: str, value: Any = None) -> NoReturn:
     """Say no to one place; `value` is what stood there."""
-    raise Invalid([problem(type, loc, msg, encode(value))])
+    raise Invalid([problem(kind, loc, msg, encode(value))])
 
 
 def check_count(items: Sized, most: int, loc: Loc) -> None:

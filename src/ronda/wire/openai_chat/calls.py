@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.events import CallDelta
 from ronda.core.parts import NULL, ToolCall
-from ronda.wire.json import UNREADABLE, text_of
+from ronda.wire.codec.json import UNREADABLE, text_of
 
 # Proxies hide things in an id (litellm: a thought signature). OpenAI's own have at most 40 characters, and only those are
 # sure to come back as they are without the message being kept.

@@ -12,9 +12,9 @@ from msgspec import Raw, Struct, field
 
 from ronda.core.events import Event, LogprobsDelta, ReasoningDelta, RefusalDelta, TextDelta
 from ronda.core.run import Run
-from ronda.wire import updates
-from ronda.wire.citations import Citation, cite
-from ronda.wire.showing import Showing
+from ronda.wire.shared import updates
+from ronda.wire.shared.showing import Showing
+from ronda.wire.web.citations import Citation, cite
 
 _PARAGRAPH: Final = "\n\n"
 
@@ -25,10 +25,10 @@ class Stretch(Struct):
     pieces: list[str] = []
     round: int = -1  # of the last piece
 
-    def add(self, text: str, round: int) -> str:
+    def add(self, text: str, round_index: int) -> str:
         """Take a piece; what is to be shown of it, paragraph break included."""
-        if self.round != round:
-            self.round = round
+        if self.round != round_index:
+            self.round = round_index
             if self.pieces:
                 text = _PARAGRAPH + text
         self.pieces.append(text)

@@ -32,10 +32,8 @@ from ronda.core.parts import (
     ToolCall,
     Usage,
 )
-from ronda.wire.errors import bare_error, envelope_error, is_error
-from ronda.wire.json import encode
-from ronda.wire.lenient import read_leniently
-from ronda.wire.logprobs import join_logprobs
+from ronda.wire.codec.json import encode
+from ronda.wire.codec.lenient import read_leniently
 from ronda.wire.openai_chat.calls import LONG_ID, CallAssembler, CallPiece
 from ronda.wire.openai_chat.client_plain import (
     NO_NAMING,
@@ -52,7 +50,9 @@ from ronda.wire.openai_chat.client_plain import read_choices as read_choices
 from ronda.wire.openai_chat.client_plain import read_message as read_message
 from ronda.wire.openai_chat.client_plain import read_plain as read_plain
 from ronda.wire.openai_chat.client_text import decode_text
-from ronda.wire.stream import ChoicesStream, cut_short
+from ronda.wire.upstream.errors import bare_error, envelope_error, is_error
+from ronda.wire.upstream.logprobs import join_logprobs
+from ronda.wire.upstream.stream import ChoicesStream, cut_short
 
 _MISSES: Final = 8  # chunks that were taken for nothing but text and were not, after which none is
 

@@ -26,14 +26,14 @@ from ronda.core.parts import (
     Usage,
 )
 from ronda.errors import UpstreamBroken
-from ronda.wire.errors import bare_error, envelope_error, is_error
-from ronda.wire.json import UNREADABLE, decode_members, encode, text_of
-from ronda.wire.lenient import decoder, read_leniently
+from ronda.wire.codec.json import UNREADABLE, decode_members, encode, text_of
+from ronda.wire.codec.lenient import decoder, read_leniently
+from ronda.wire.codec.surrogates import mend_surrogates
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.calls import LONG_ID, CallPiece, FunctionPiece, clean_name
 from ronda.wire.openai_chat.names import NO_NAMES
-from ronda.wire.stop_reasons import stop_with
-from ronda.wire.surrogates import mend_surrogates
+from ronda.wire.upstream.errors import bare_error, envelope_error, is_error
+from ronda.wire.upstream.stop_reasons import stop_with
 
 
 class _Details(Struct, frozen=True, gc=False):
@@ -125,12 +125,12 @@ class Naming(Struct, frozen=True):
         seen: set[str] = set()
         found = []
         for at, call in enumerate(calls):
-            id = call.id
-            if self.run and (not id or id in seen):
-                id = f"call_{self.run[-12:]}_{self.round}_{at}" + (f"_{choice}" if choice else "")
-            seen.add(id)
+            call_id = call.id
+            if self.run and (not call_id or call_id in seen):
+                call_id = f"call_{self.run[-12:]}_{self.round}_{at}" + (f"_{choice}" if choice else "")
+            seen.add(call_id)
             name = self.names.get(call.name, call.name)
-            found.append(call if id is call.id and name is call.name else ToolCall(id, name, call.arguments))
+            found.append(call if call_id is call.id and name is call.name else ToolCall(call_id, name, call.arguments))
         return found
 
 
@@ -265,7 +265,7 @@ def usage_of(usage: UsageSaid | None) -> Usage:
         _count(usage.completion_tokens),
         _count(prompt.cached_tokens if prompt else usage.prompt_cache_hit_tokens or usage.num_cached_tokens),
         _count(completion.reasoning_tokens if completion is not None else None),
-        cost=_said_cost(usage.cost),
+        cost=None if usage.cost is None else _said_cost(usage.cost),
     )
 
 

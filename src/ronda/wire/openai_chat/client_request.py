@@ -10,14 +10,14 @@ from msgspec import Raw
 from ronda.core.parts import NULL
 from ronda.core.plan import Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.names import NO_NAMES, wire_names
 from ronda.wire.openai_chat.quirks import ANYONE, Quirks
 from ronda.wire.openai_chat.turns import Messages
 from ronda.wire.openai_chat.turns import write_turn as write_turn
-from ronda.wire.projection import passed_on
-from ronda.wire.request_body import RequestBody
+from ronda.wire.upstream.projection import passed_on
+from ronda.wire.upstream.request_body import RequestBody
 
 
 class Body(RequestBody[Messages, bytes]):
@@ -158,14 +158,14 @@ def write_choice(choice: ToolChoice, names: Mapping[str, str] = NO_NAMES) -> str
     return choice.mode
 
 
-def _write_format(format: ResponseFormat) -> dict[str, Any]:
-    if format.type == "json_object":
+def _write_format(answer_format: ResponseFormat) -> dict[str, Any]:
+    if answer_format.type == "json_object":
         return {"type": "json_object"}
-    schema: dict[str, Any] = {"name": format.name}
-    if format.description is not None:
-        schema["description"] = format.description
-    if format.schema != NULL:
-        schema["schema"] = format.schema
-    if format.strict is not None:
-        schema["strict"] = format.strict
+    schema: dict[str, Any] = {"name": answer_format.name}
+    if answer_format.description is not None:
+        schema["description"] = answer_format.description
+    if answer_format.schema != NULL:
+        schema["schema"] = answer_format.schema
+    if answer_format.strict is not None:
+        schema["strict"] = answer_format.strict
     return {"type": "json_schema", "json_schema": schema}

@@ -7,12 +7,12 @@ from msgspec import Raw, Struct
 from ronda.core.parts import NULL
 from ronda.core.plan import ToolChoice, ToolSpec
 from ronda.errors import BadRequest
-from ronda.wire.capabilities import HOSTED, Need
-from ronda.wire.custom_tools import Format, custom_spec
-from ronda.wire.fields import MAX_TOOLS, check_count, decode_field
-from ronda.wire.functions import FunctionTool, NamedTool, allowed_tools, decode_choice, is_known, spec_of
 from ronda.wire.openai_chat import API
-from ronda.wire.supplies import ANY_CONTAINER, ContainerWish, read_place
+from ronda.wire.shared.capabilities import HOSTED, Need
+from ronda.wire.shared.custom_tools import Format, custom_spec
+from ronda.wire.shared.fields import MAX_TOOLS, check_count, decode_field
+from ronda.wire.shared.functions import FunctionTool, NamedTool, allowed_tools, decode_choice, is_known, spec_of
+from ronda.wire.shared.supplies import ANY_CONTAINER, ContainerWish, read_place
 
 _HOSTED = {
     "web_search": 'tools[].type="web_search" is only supported by the Responses API; '
@@ -44,12 +44,10 @@ class DeclaredTools(Struct, frozen=True):
     customs: tuple[str, ...] = ()
 
 
-_NOTHING = DeclaredTools()
+NO_TOOLS = DeclaredTools()
 
 
 def read_tools(raws: list[Raw]) -> DeclaredTools:
-    if not raws:
-        return _NOTHING
     needs: list[Need] = []
     container = ANY_CONTAINER
     tools: list[ToolSpec] = []

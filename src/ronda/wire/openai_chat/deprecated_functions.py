@@ -14,10 +14,10 @@ from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL
 from ronda.core.plan import ToolChoice, ToolSpec
-from ronda.wire.fields import MAX_TOOLS, bad, check_count, decode_field
-from ronda.wire.functions import FunctionTool, is_known, spec_of
-from ronda.wire.json import encode, encode_message
+from ronda.wire.codec.json import encode, encode_message
 from ronda.wire.openai_chat import API
+from ronda.wire.shared.fields import MAX_TOOLS, bad, check_count, decode_field
+from ronda.wire.shared.functions import FunctionTool, is_known, spec_of
 
 FIELDS: Final = frozenset({"functions", "function_call"})
 _NO_CALLS: Final = Raw(b"[]")
@@ -102,17 +102,17 @@ def translate_messages(raws: Sequence[Raw], messages: Sequence[OldMessage]) -> l
             result = {"role": "tool", "tool_call_id": open_calls.pop(message.name, message.name)}
             raw = Raw(encode_message({**result, "content": "" if content == NULL else content}))
         elif (call := message.function_call) is not None:
-            open_calls[call.name] = id = call.id or f"function_call_{at}"
-            raw = _translate_call(raw, id, path)
+            open_calls[call.name] = call_id = call.id or f"function_call_{at}"
+            raw = _translate_call(raw, call_id, path)
         translated.append(raw)
     return translated
 
 
-def _translate_call(raw: Raw, id: str, path: str) -> Raw:
+def _translate_call(raw: Raw, call_id: str, path: str) -> Raw:
     message: dict[str, Raw] = decode_field(raw, dict[str, Raw], path)
     if message.pop("tool_calls", NULL) not in (NULL, _NO_CALLS):
         raise bad(f"{path}.function_call", "stands beside 'tool_calls'; give one of them")
     members: dict[str, Raw] = decode_field(message.pop("function_call"), dict[str, Raw], path)
     function = {name: members.pop(name) for name in ("name", "arguments") if name in members}
-    call = {**members, "id": id, "type": "function", "function": function}
+    call = {**members, "id": call_id, "type": "function", "function": function}
     return Raw(encode_message({**message, "tool_calls": [call]}))

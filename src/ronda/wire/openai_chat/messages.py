@@ -26,15 +26,15 @@ from ronda.core.parts import (
     UserTurn,
 )
 from ronda.errors import BadRequest
-from ronda.wire.custom_tools import arguments_for
-from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
-from ronda.wire.json import decode_members, encode, text_of
-from ronda.wire.message_parts import FileData, Part, PartReader, Sound, Url, read_sound, read_text, read_video
+from ronda.wire.codec.json import decode_members, encode, text_of
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.calls import LONG_ID
 from ronda.wire.openai_chat.deprecated_functions import FunctionCall, is_old, translate_messages
 from ronda.wire.openai_chat.quirks import MISTRALS
-from ronda.wire.told_calls import Record, recorded_turns
+from ronda.wire.shared.custom_tools import arguments_for
+from ronda.wire.shared.fields import MAX_MESSAGES, bad, check_count, decode_field
+from ronda.wire.shared.message_parts import FileData, Part, PartReader, Sound, Url, read_sound, read_text, read_video
+from ronda.wire.shared.told_calls import Record, recorded_turns
 
 
 class _CallFunction(Struct, frozen=True):
@@ -206,7 +206,9 @@ def _read_message(message: _Message, at: int, native: Native | None) -> Turn:
     path = f"messages[{at}]"
     match message.role:
         case "user":
-            return UserTurn(_PARTS.user_parts(message.content, f"{path}.content"), message.name, native)
+            content = message.content  # nearly always a text
+            parts = (Text(content),) if type(content) is str else _PARTS.user_parts(content, f"{path}.content")
+            return UserTurn(parts, message.name, native)
         case "assistant":
             return AssistantTurn(*_assistant_parts(message, path), native)
         case "system":
@@ -260,11 +262,11 @@ def _assistant_parts(message: _Message, path: str) -> tuple[tuple[AssistantPart,
     seen: set[str] = set()
     for n, call in enumerate(calls):
         name, arguments = _called(call, f"{path}.tool_calls[{n}]")
-        id = call.id or name  # as the reference server does, for clients that send none
-        if id in seen:
-            raise bad(f"{path}.tool_calls[{n}].id", f"is {id!r}, which another call of this message has already")
-        seen.add(id)
-        parts.append(ToolCall(id, name, arguments))
+        call_id = call.id or name  # as the reference server does, for clients that send none
+        if call_id in seen:
+            raise bad(f"{path}.tool_calls[{n}].id", f"is {call_id!r}, which another call of this message has already")
+        seen.add(call_id)
+        parts.append(ToolCall(call_id, name, arguments))
     if message.content is None and not calls and not message.refusal:
         raise bad(f"{path}.content", "is missing: no content was provided, expected tool calls to be provided")
     return tuple(parts), "tool_calls" if calls else "stop"

@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from ronda.core.parts import NULL
-from ronda.wire.json import decode_or
+from ronda.wire.codec.json import decode_or
 from ronda.wire.openai_chat import API
 
 

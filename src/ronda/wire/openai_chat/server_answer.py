@@ -1,7 +1,7 @@
 """Chat Completions as its server, the way out: events → SSE bytes, or one JSON body.
 
 Both are folds of the same events by the same class, so what a stream shows adds up to what the plain answer says. Text of
-several rounds is one text, with an empty line between them. What is shown when is decided in `wire.showing`.
+several rounds is one text, with an empty line between them. What is shown when is decided in `wire.shared.showing`.
 
 Ids and times come from RunStarted: a stream written again from the log is the same, byte for byte.
 """
@@ -28,19 +28,19 @@ from ronda.core.events import (
 from ronda.core.live_calls import Piece
 from ronda.core.parts import NO_USAGE, AssistantTurn, ToolCall, Turn, Usage
 from ronda.core.run import Run
-from ronda.wire import updates
-from ronda.wire.approvals import EVENT, REQUIRES_ACTION
-from ronda.wire.call_ids import are_ours
-from ronda.wire.citations import Citation, url_citation
-from ronda.wire.custom_tools import input_of
-from ronda.wire.door_request import AnswerOptions
-from ronda.wire.endings import extensions, finish_reason, interruption
-from ronda.wire.failures import Failure, error_in_stream
-from ronda.wire.json import encode, in_one_line
-from ronda.wire.logprobs import join_logprobs
+from ronda.wire.codec.json import encode, in_one_line
 from ronda.wire.openai_chat.choice import Choice
-from ronda.wire.preview import ArgumentPatches
-from ronda.wire.showing import Showing
+from ronda.wire.shared import updates
+from ronda.wire.shared.approvals import EVENT, REQUIRES_ACTION
+from ronda.wire.shared.call_ids import are_ours
+from ronda.wire.shared.custom_tools import input_of
+from ronda.wire.shared.door_request import AnswerOptions
+from ronda.wire.shared.endings import extensions, finish_reason, interruption
+from ronda.wire.shared.failures import Failure, error_in_stream
+from ronda.wire.shared.preview import ArgumentPatches
+from ronda.wire.shared.showing import Showing
+from ronda.wire.upstream.logprobs import join_logprobs
+from ronda.wire.web.citations import Citation, url_citation
 
 _NOTHING: Final[dict[str, Any]] = {}
 # A delta that adds nothing. Programs add `delta.content` to a text without looking: it must be one.
@@ -211,9 +211,9 @@ class ChatAnswer:
             return
         out += [self._piece(choice, call) for call in closed.pieces]
         if extras:
-            for id, place in choice.showing.places.items():
-                if id in extras:
-                    out.append(self._call_chunk(choice, {"index": place, **extras[id]}))
+            for call_id, place in choice.showing.places.items():
+                if call_id in extras:
+                    out.append(self._call_chunk(choice, {"index": place, **extras[call_id]}))
 
     def _content(self, choice: Choice, key: bytes, text: str) -> bytes:
         role = b"" if choice.has_begun else b'"role":"assistant",'
@@ -251,9 +251,9 @@ class ChatAnswer:
     def _preview(self, choice: Choice, patches: ArgumentPatches) -> bytes:
         return self._named(choice, "agentic_tool_call_preview", choice.showing.tools.preview(patches))
 
-    def _named(self, choice: Choice, type: str, fields: dict[str, Any]) -> bytes:
-        event = {"type": type, **fields, "choices": _nothing_said(choice)}
-        return self._event(type) + b"data: {%b,%b\n\n" % (self._head, encode(event)[1:])
+    def _named(self, choice: Choice, kind: str, fields: dict[str, Any]) -> bytes:
+        event = {"type": kind, **fields, "choices": _nothing_said(choice)}
+        return self._event(kind) + b"data: {%b,%b\n\n" % (self._head, encode(event)[1:])
 
     def _file(self, choice: Choice, file: dict[str, Any]) -> bytes:
         """It has an id of its own, so it is no chunk of this answer."""
@@ -370,8 +370,8 @@ class ChatAnswer:
 
     # ---- both --------------------------------------------------------------------------------------------------------
 
-    def _call(self, choice: Choice, id: str, name: str, arguments: str) -> dict[str, Any]:
-        shown_id = choice.showing.shown_id(id)
+    def _call(self, choice: Choice, call_id: str, name: str, arguments: str) -> dict[str, Any]:
+        shown_id = choice.showing.shown_id(call_id)
         if name in self._options.customs:
             return {"id": shown_id, "type": "custom", "custom": {"name": name, "input": input_of(arguments)}}
         return {"id": shown_id, "type": "function", "function": {"name": name, "arguments": arguments}}
@@ -439,7 +439,7 @@ def _extras(turn: Turn) -> Mapping[str, Mapping[str, Any]]:
         return _NOTHING
     from ronda.wire.gemini.signatures import for_chat
 
-    return {id: {"extra_content": extra} for id, extra in for_chat(turn).items()}
+    return {call_id: {"extra_content": extra} for call_id, extra in for_chat(turn).items()}
 
 
 def write_usage(usage: Usage) -> dict[str, Any]:

@@ -13,12 +13,19 @@ from msgspec.structs import replace
 
 from ronda.core.plan import Options, ToolChoice
 from ronda.errors import BadRequest
-from ronda.wire import capabilities, session_fields
-from ronda.wire.approvals import FATE, read_approvals
-from ronda.wire.capabilities import Need
-from ronda.wire.door_request import DoorRequest
-from ronda.wire.fields import (
+from ronda.wire.openai_chat import API, deprecated_functions
+from ronda.wire.openai_chat.declarations import NO_TOOLS, read_choice, read_tools
+from ronda.wire.openai_chat.messages import read_messages
+from ronda.wire.openai_chat.server_answer import ChatOptions
+from ronda.wire.own import session_fields
+from ronda.wire.shared import capabilities
+from ronda.wire.shared.approvals import FATE, read_approvals
+from ronda.wire.shared.capabilities import Need
+from ronda.wire.shared.door_request import DoorRequest
+from ronda.wire.shared.fields import (
     BACKGROUND,
+    DISABLED,
+    DISABLED_FATE,
     DISCONNECT,
     NOT_HERE,
     PERMISSION,
@@ -27,17 +34,14 @@ from ronda.wire.fields import (
     misspelt,
     read_background,
     read_bounded,
+    read_disabled_tools,
     read_disconnect,
     read_fields,
     read_permission,
     whole,
 )
-from ronda.wire.formats import read_response_format
-from ronda.wire.openai_chat import API, deprecated_functions
-from ronda.wire.openai_chat.declarations import read_choice, read_tools
-from ronda.wire.openai_chat.messages import read_messages
-from ronda.wire.openai_chat.server_answer import ChatOptions
-from ronda.wire.supplies import OUTPUTS_FATE, SKILLS, read_outputs, read_shell_skills
+from ronda.wire.shared.formats import read_response_format
+from ronda.wire.shared.supplies import OUTPUTS_FATE, SKILLS, read_outputs, read_shell_skills
 
 MAX_CHOICES = 8
 
@@ -78,6 +82,7 @@ _READ = frozenset(
         SKILLS,
         *capabilities.FIELDS,
         *PERMISSION,
+        DISABLED,
     ]
 )
 
@@ -114,6 +119,7 @@ FIELDS: Final[dict[str, str]] = {
     SKILLS: "read (ours): `skill_reference` and `inline`, as in the shell tool of Responses; on a server with --enable-shell",
     **capabilities.FATES,
     **PERMISSION_FATES,
+    DISABLED: DISABLED_FATE,
     **{name: f"refused: {why}" for name, why in _REFUSED.items()},
     "modalities": 'refused: only ["text"]; this server answers with text',
     "random_seed": "read: Mistral's word for seed; who uses it gets Mistral's shapes, as with safe_prompt",
@@ -127,7 +133,7 @@ def read_request(body: bytes) -> ChatRequest:
     fields = read_fields(body)
     if "approvals" in fields and (decisions := read_approvals(fields)):
         return ChatRequest(model="", turns=(), stream=field(fields, "stream", bool, False), decisions=decisions)
-    declared = read_tools(field(fields, "tools", list[Raw], []))
+    declared = read_tools(field(fields, "tools", list[Raw], [])) if "tools" in fields else NO_TOOLS
     if fields.keys() <= _USUAL and not declared.customs:
         return ChatRequest(
             model=field(fields, "model", str, "default"),
@@ -146,7 +152,7 @@ def read_request(body: bytes) -> ChatRequest:
     if "grammar" in fields and "response_format" in fields:
         raise BadRequest("'grammar' and 'response_format' are mutually exclusive; give one of them", param="grammar")
     stream = field(fields, "stream", bool, False)
-    streamed = _read_stream_options(fields, stream)
+    streamed = read_stream_options(fields, stream)
     skills = read_shell_skills(fields)
     skill_needs = (Need(SKILLS, SKILLS, capabilities.HOSTED["container"]),) if skills.skills else ()
     is_old = not deprecated_functions.FIELDS.isdisjoint(fields)
@@ -179,6 +185,7 @@ def read_request(body: bytes) -> ChatRequest:
         session=session_fields.read_session(fields),
         lingers=read_disconnect(fields),
         permission=read_permission(fields),
+        disabled_tools=read_disabled_tools(fields),
         background=read_background(fields),
         inputs=field(fields, "inputs", dict[str, Any], {}),
     )
@@ -193,7 +200,7 @@ class _StreamOptions(Struct, frozen=True, forbid_unknown_fields=True):
 _AS_USUAL = _StreamOptions()
 
 
-def _read_stream_options(fields: dict[str, Raw], stream: bool) -> _StreamOptions:
+def read_stream_options(fields: dict[str, Raw], stream: bool) -> _StreamOptions:
     options: _StreamOptions | None = field(fields, "stream_options", _StreamOptions, None)
     if options is None:
         return _AS_USUAL

@@ -33,13 +33,13 @@ from ronda.core.parts import (
     UserTurn,
     Video,
 )
-from ronda.wire.fitting import fitting_arguments, fitting_id, media_type, wordless_note
-from ronda.wire.input_files import file_note, is_listed
-from ronda.wire.json import UNREADABLE, decode_members, encode, encode_message
+from ronda.wire.codec.json import UNREADABLE, decode_members, encode, encode_message
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.names import NO_NAMES, is_name, wire_name
 from ronda.wire.openai_chat.quirks import ANYONE, Quirks
-from ronda.wire.projection import UNREPORTED, Changes
+from ronda.wire.upstream.fitting import fitting_arguments, fitting_id, media_type, wordless_note
+from ronda.wire.upstream.input_files import file_note, is_listed
+from ronda.wire.upstream.projection import UNREPORTED, Changes
 
 _Message: TypeAlias = dict[str, Any]
 
@@ -135,7 +135,7 @@ class Messages:
             self._changes.tell("members_dropped", f"'{name}' is left out", _FOREIGN)
         longest = self._quirks.id_length or len(payload)
         ids = [call.id for call in read_calls]
-        fit = all(0 < len(id) <= longest for id in ids) and len(set(ids)) == len(ids)
+        fit = all(0 < len(call_id) <= longest for call_id in ids) and len(set(ids)) == len(ids)
         if self._quirks.plain_names:
             fit = fit and all(is_name(call.function.name) for call in read_calls)
         if not fit or parts:
@@ -189,14 +189,14 @@ class Messages:
     def _calls(self, calls: Sequence[ToolCall]) -> list[_Message]:
         ids = self._wire_ids(calls)
         entries = []
-        for call, id in zip(calls, ids, strict=True):
+        for call, call_id in zip(calls, ids, strict=True):
             name = call.name
             if name in self._names or self._quirks.plain_names:
                 name = wire_name(name, self._names)
                 if name != call.name:
                     self._changes.tell("name_rewritten", f"the tool '{call.name}' is called '{name}'", _NAMES)
             arguments = fitting_arguments(call.arguments, self._changes)
-            entries.append({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
+            entries.append({"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}})
         return entries
 
     def _wire_ids(self, calls: Sequence[ToolCall]) -> list[str]:
@@ -206,13 +206,13 @@ class Messages:
             return own
         made: list[str] = []
 
-        def fits(id: str) -> bool:
-            return id not in made and (longest is None or 0 < len(id) <= longest)
+        def fits(candidate: str) -> bool:
+            return candidate not in made and (longest is None or 0 < len(candidate) <= longest)
 
-        for id in own:
-            fitting = fitting_id(id, fits, "call_", 24)
-            if fitting != id:
-                self._changes.tell("id_rewritten", f"the id '{id}' of a call becomes '{fitting}'", _IDS)
+        for call_id in own:
+            fitting = fitting_id(call_id, fits, "call_", 24)
+            if fitting != call_id:
+                self._changes.tell("id_rewritten", f"the id '{call_id}' of a call becomes '{fitting}'", _IDS)
             made.append(fitting)
         self._ids = list(zip(own, made, strict=True))
         return made
@@ -223,12 +223,12 @@ class Messages:
         texts: list[bytes] = []
         attached: list[Attachment] = []
         for result in results:
-            id = self._id_of(result)
-            own = self._own(result.native) if id == result.call_id else None
+            call_id = self._id_of(result)
+            own = self._own(result.native) if call_id == result.call_id else None
             if own is not None:
                 texts.append(own)
                 continue
-            texts.append(encode_message({"role": "tool", "tool_call_id": id, "content": result.content}))
+            texts.append(encode_message({"role": "tool", "tool_call_id": call_id, "content": result.content}))
             attached += result.attachments
         if attached:
             # A tool message holds text alone in this dialect; what else a tool returned follows as the user's.
@@ -266,10 +266,10 @@ class Messages:
                 if detail is not None and (quirks.details is None or detail in quirks.details):
                     image["detail"] = detail
                 return {"type": "image_url", "image_url": image}
-            case Audio(data=data, format=format):
-                if quirks.audio is not None and format not in quirks.audio:
-                    return self._note(f"audio ({format})")
-                return {"type": "input_audio", "input_audio": {"data": data, "format": format}}
+            case Audio(data=data, format=audio_format):
+                if quirks.audio is not None and audio_format not in quirks.audio:
+                    return self._note(f"audio ({audio_format})")
+                return {"type": "input_audio", "input_audio": {"data": data, "format": audio_format}}
             case Video(url=url):
                 if not quirks.video:
                     return self._note("a video")

@@ -1,4 +1,4 @@
-"""The Responses API, as OpenAI speaks it and those who speak it too.
+"""The Responses API, as OpenAI and other services speak it.
 
 As its client, without a socket or a clock:
 

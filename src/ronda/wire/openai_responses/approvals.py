@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from msgspec import Raw, Struct
 
-from ronda.wire.approvals import MAX_DECISIONS, Decision
-from ronda.wire.fields import bad, check_count, decode_field
+from ronda.wire.shared.approvals import MAX_DECISIONS, Decision
+from ronda.wire.shared.fields import bad, check_count, decode_field
 
 REQUEST = "mcp_approval_request"
 RESPONSE = "mcp_approval_response"
+DECISION_MARK = RESPONSE.encode()  # is in every input with a decision
 _MARK = "appr_"  # how ids of ours begin; OpenAI's own begin with mcpr_
 
 
@@ -25,20 +26,17 @@ class _Item(Struct, frozen=True):
 def is_own(raw: Raw, path: str) -> bool:
     """Whether an item is about a call that a run of this server asked about, and not one that an upstream did."""
     item: _Item = decode_field(raw, _Item, path)
-    id = item.id if item.type == REQUEST else item.approval_request_id
-    return (id or "").startswith(_MARK)
+    approval_id = item.id if item.type == REQUEST else item.approval_request_id
+    return (approval_id or "").startswith(_MARK)
 
 
 def read_decisions(fields: Mapping[str, Raw]) -> tuple[Decision, ...]:
     """Those that the input ends with; what was decided before them has its answer in the input behind it."""
-    raw = fields.get("input")
-    if raw is None or RESPONSE.encode() not in bytes(raw):
-        return ()
-    items: list[Raw] = decode_field(raw, list[Raw], "input")
+    items: list[Raw] = decode_field(fields["input"], list[Raw], "input")
     found: list[Decision] = []
     for at in range(len(items) - 1, -1, -1):
         path = f"input[{at}]"
-        if bytes(items[at])[:1] != b"{" or RESPONSE.encode() not in bytes(items[at]) or not is_own(items[at], path):
+        if bytes(items[at])[:1] != b"{" or DECISION_MARK not in bytes(items[at]) or not is_own(items[at], path):
             break
         item: _Item = decode_field(items[at], _Item, path)
         if item.type != RESPONSE:

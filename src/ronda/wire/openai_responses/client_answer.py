@@ -28,15 +28,15 @@ from ronda.core.parts import (
     Usage,
 )
 from ronda.errors import UpstreamBroken
-from ronda.wire.errors import envelope_error, is_error
-from ronda.wire.json import UNREADABLE, encode, text_of
-from ronda.wire.lenient import decoder
+from ronda.wire.codec.json import UNREADABLE, encode, text_of
+from ronda.wire.codec.lenient import decoder
+from ronda.wire.codec.surrogates import mend_surrogates
 from ronda.wire.openai_chat.names import NO_NAMES
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.client_calls import WAITING, Place, arguments_of, waits
 from ronda.wire.openai_responses.failures import Failure, upstream_error
-from ronda.wire.stop_reasons import stop_with
-from ronda.wire.surrogates import mend_surrogates
+from ronda.wire.upstream.errors import envelope_error, is_error
+from ronda.wire.upstream.stop_reasons import stop_with
 
 BREAK = "\n\n"  # between two thoughts, which are paragraphs with a heading each
 
@@ -215,8 +215,8 @@ def is_service_item(kind: Kind) -> bool:
 
 
 def _waiting(kind: Kind, raw: Raw) -> Item:
-    id = kind.call_id or kind.id  # an approval is known by its item's id
-    return Item(kind.type, kind.id, call_id=id, name=WAITING[kind.type].tool, arguments=arguments_of(raw))
+    call_id = kind.call_id or kind.id  # an approval is known by its item's id
+    return Item(kind.type, kind.id, call_id=call_id, name=WAITING[kind.type].tool, arguments=arguments_of(raw))
 
 
 def _stop(response: Response) -> Stop:

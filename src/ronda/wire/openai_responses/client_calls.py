@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL, Image, ToolResult
 from ronda.core.plan import ToolSpec
-from ronda.wire.json import decode_members, decode_or, encode
+from ronda.wire.codec.json import decode_members, decode_or, encode
 from ronda.wire.openai_responses import API
 
 
@@ -91,26 +91,30 @@ class _Approval(Struct, frozen=True):
     reason: str | None = None
 
 
-def answer_of(answer: str, id: str, result: ToolResult) -> dict[str, Any]:
+def answer_of(answer: str, call_id: str, result: ToolResult) -> dict[str, Any]:
     """A result as the item that answers such a call. Nothing is approved that was not said to be."""
     text = result.content
     match answer:
         case "apply_patch_call_output":
-            item: dict[str, Any] = {"call_id": id, "status": "failed" if result.failed else "completed", "output": text}
+            item: dict[str, Any] = {
+                "call_id": call_id,
+                "status": "failed" if result.failed else "completed",
+                "output": text,
+            }
         case "shell_call_output":
             ended = {"type": "exit", "exit_code": int(result.failed)}
-            item = {"call_id": id, "output": [{"stdout": text, "stderr": "", "outcome": ended}]}
+            item = {"call_id": call_id, "output": [{"stdout": text, "stderr": "", "outcome": ended}]}
         case "local_shell_call_output":
-            item = {"id": id, "output": text}
+            item = {"id": call_id, "output": text}
         case "computer_call_output":
             picture = next((one.url for one in result.attachments if type(one) is Image), None)
             screen = {"type": "computer_screenshot", "image_url": picture}
-            item = {"call_id": id, "output": screen if picture is not None else {"type": "computer_screenshot"}}
+            item = {"call_id": call_id, "output": screen if picture is not None else {"type": "computer_screenshot"}}
         case _:
             approval: _Approval | bool = decode_or(False, _Approval | bool, text)
             if isinstance(approval, bool):
                 approval = _Approval(approval)
-            item = {"approval_request_id": id, "approve": approval.approve and not result.failed}
+            item = {"approval_request_id": call_id, "approve": approval.approve and not result.failed}
             if approval.reason is not None:
                 item["reason"] = approval.reason
     return {"type": answer, **item}

@@ -13,17 +13,17 @@ from ronda.core.parts import NULL, SystemTurn, Turn
 from ronda.core.plan import ANY_OBJECT, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.errors import BadRequest
-from ronda.wire.capabilities import OF_SERVICE
-from ronda.wire.json import decode_or, encode, present
-from ronda.wire.native import speaks
+from ronda.wire.codec.json import decode_or, encode, present
 from ronda.wire.openai_chat.names import NO_NAMES, is_name, wire_name, wire_names
 from ronda.wire.openai_chat.quirks import ANYONE, Quirks
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.client_calls import is_waiting
 from ronda.wire.openai_responses.items import Items
 from ronda.wire.openai_responses.tools import write_hosted
-from ronda.wire.projection import passed_on, said_elsewhere
-from ronda.wire.request_body import RequestBody
+from ronda.wire.shared.capabilities import OF_SERVICE
+from ronda.wire.upstream.native import speaks
+from ronda.wire.upstream.projection import passed_on, said_elsewhere
+from ronda.wire.upstream.request_body import RequestBody
 
 ENCRYPTED = "reasoning.encrypted_content"
 _LOGPROBS = "message.output_text.logprobs"
@@ -269,28 +269,28 @@ def write_choice(choice: ToolChoice, names: Mapping[str, str], waiting: Sequence
     return {"type": "allowed_tools", "mode": choice.mode, "tools": tools}
 
 
-def sends_as_it_is(format: ResponseFormat) -> bool:
+def sends_as_it_is(answer_format: ResponseFormat) -> bool:
     """A strict schema that the API takes without a change, so that what fits the one fits the other."""
-    value = _write_format(format).get("schema")
+    value = _write_format(answer_format).get("schema")
     if isinstance(value, Raw):
         return True
-    return bool(value == msgspec.json.decode(format.schema))
+    return bool(value == msgspec.json.decode(answer_format.schema))
 
 
-def _write_format(format: ResponseFormat) -> dict[str, Any]:
-    if format.type == "json_object":
+def _write_format(answer_format: ResponseFormat) -> dict[str, Any]:
+    if answer_format.type == "json_object":
         return {"type": "json_object"}
-    fields: dict[str, Any] = {"type": "json_schema", "name": wire_name(format.name, NO_NAMES)}
-    if format.description is not None:
-        fields["description"] = format.description
-    fields["schema"] = format.schema if format.schema != NULL else ANY_OBJECT
-    if format.strict is not None:
-        fields["strict"] = format.strict
-        if format.strict:
+    fields: dict[str, Any] = {"type": "json_schema", "name": wire_name(answer_format.name, NO_NAMES)}
+    if answer_format.description is not None:
+        fields["description"] = answer_format.description
+    fields["schema"] = answer_format.schema if answer_format.schema != NULL else ANY_OBJECT
+    if answer_format.strict is not None:
+        fields["strict"] = answer_format.strict
+        if answer_format.strict:
             from ronda.schema.lower import lower_json
             from ronda.schema.lower_rules import OPENAI
 
-            fitted = lower_json(bytes(format.schema), OPENAI)
+            fitted = lower_json(bytes(answer_format.schema), OPENAI)
             if fitted.strict:  # else the upstream says what is wrong with it, in the caller's own words
                 fields["schema"] = fitted.schema
     return fields

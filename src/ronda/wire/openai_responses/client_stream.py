@@ -26,9 +26,8 @@ from ronda.core.events import (
 )
 from ronda.core.parts import NULL
 from ronda.errors import UpstreamBroken
-from ronda.wire.errors import envelope_error, is_error
-from ronda.wire.json import encode
-from ronda.wire.lenient import read_leniently
+from ronda.wire.codec.json import encode
+from ronda.wire.codec.lenient import read_leniently
 from ronda.wire.openai_chat.names import NO_NAMES
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.client_answer import (
@@ -45,7 +44,8 @@ from ronda.wire.openai_responses.client_answer import (
 )
 from ronda.wire.openai_responses.client_calls import WAITING
 from ronda.wire.openai_responses.failures import Failure, upstream_error
-from ronda.wire.stream import JsonStream, cut_short
+from ronda.wire.upstream.errors import envelope_error, is_error
+from ronda.wire.upstream.stream import JsonStream, cut_short
 
 
 class _Event(Struct, frozen=True, gc=False):
@@ -176,20 +176,20 @@ class Reader(JsonStream):
 
     # ---- where an event belongs --------------------------------------------------------------------------------------
 
-    def _index(self, event: _Event, id: str | None = None) -> int:
+    def _index(self, event: _Event, item_id: str | None = None) -> int:
         """`id`, if the event is an item's own. Some servers leave the index out: then the id tells, else the order."""
         at = event.output_index
-        known = id or event.item_id or ""
+        known = item_id or event.item_id or ""
         if at is None:
             last = max(self._items, default=-1)
-            at = self._keys.get(known, last + 1 if id else max(last, 0))
+            at = self._keys.get(known, last + 1 if item_id else max(last, 0))
         if known:
             self._keys.setdefault(known, at)
         return at
 
-    def _at(self, event: _Event, id: str | None = None) -> _ShownItem:
+    def _at(self, event: _Event, item_id: str | None = None) -> _ShownItem:
         shown = self._items.get(event.output_index) if event.output_index is not None else None
-        return shown if shown is not None else self._shown(self._index(event, id))
+        return shown if shown is not None else self._shown(self._index(event, item_id))
 
     def _shown(self, at: int) -> _ShownItem:
         shown = self._items.get(at)

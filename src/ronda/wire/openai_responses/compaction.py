@@ -12,19 +12,19 @@ from typing import Any, Final
 import msgspec
 
 from ronda.core.events import Event
-from ronda.core.output import final_text
 from ronda.core.parts import Text, Turn, UserTurn, user
 from ronda.core.plan import NONE
 from ronda.core.run import Run
+from ronda.core.transcript import final_text
 from ronda.errors import BadRequest
-from ronda.wire.failures import Failure
-from ronda.wire.fields import read_fields
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 from ronda.wire.openai_responses.encrypted_content import Sealer, wrap_summary
 from ronda.wire.openai_responses.input import SUMMARY
 from ronda.wire.openai_responses.input_items import write_part
 from ronda.wire.openai_responses.resource import response_id, usage_fields
 from ronda.wire.openai_responses.server_request import ResponseRequest, request_of
+from ronda.wire.shared.failures import Failure
+from ronda.wire.shared.fields import read_fields
 
 _TASK: Final = (
     "Sum up this conversation for a reader who continues it and has not seen it. Say what was asked for and why, what was found "
@@ -75,11 +75,11 @@ class CompactAnswer:
 
     def body(self) -> bytes:
         run = self._run
-        hex = run.id.removeprefix("run_")
+        digits = run.id.removeprefix("run_")
         items: list[dict[str, Any]] = [
             {
                 "type": "message",
-                "id": f"msg_{hex}_{at}",
+                "id": f"msg_{digits}_{at}",
                 "status": "completed",
                 "role": "user",
                 "content": [write_part(part) for part in turn.parts],
@@ -88,7 +88,7 @@ class CompactAnswer:
         ]
         compaction = {
             "type": "compaction",
-            "id": f"cmp_{hex}_{len(items)}",
+            "id": f"cmp_{digits}_{len(items)}",
             "encrypted_content": wrap_summary(final_text(run)),
         }
         return encode(

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Final
 
 from ronda.core.parts import File, Image, UserPart
-from ronda.wire import message_parts
-from ronda.wire.fields import bad
-from ronda.wire.message_parts import PartReader, read_sound, read_text, read_video
+from ronda.wire.shared import message_parts
+from ronda.wire.shared.fields import bad
+from ronda.wire.shared.message_parts import PartReader, read_sound, read_text, read_video
 
 
 class Part(message_parts.Part, frozen=True):

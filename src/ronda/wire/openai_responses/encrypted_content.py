@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from ronda.core.parts import AssistantTurn
 from ronda.errors import TooLarge
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.codec.json import UNREADABLE, encode
 
 _TURN: Final = "ronda.turn.2."
 _TURN_ALONE: Final = "ronda.turn.1."  # as earlier versions wrote it: without the ids

@@ -1,6 +1,6 @@
 """What went wrong with a response: its own codes → errors that know if trying again may help.
 
-An answer that is not 200 has the envelope that others have, too: `wire.errors` reads it.
+An answer that is not 200 has the envelope that others have, too: `wire.upstream.errors` reads it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ronda.errors import UpstreamError
-from ronda.wire.errors import RETRYABLE, code_of, is_about_length
+from ronda.wire.upstream.errors import RETRYABLE, code_of, is_about_length
 
 # https://developers.openai.com/api/docs/api-reference/responses/object (error.code): everything that is not the server's
 # trouble is about what was sent, and will be refused again.

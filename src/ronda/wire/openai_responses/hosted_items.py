@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from ronda.core.events import ToolProgressed
 from ronda.core.parts import Image, ToolCall, ToolResult
-from ronda.wire.json import encode, read_object
+from ronda.wire.codec.json import encode, read_object
 from ronda.wire.openai_responses.output_items import Output, OutputItem
-from ronda.wire.tool_records import ToolRecords
-from ronda.wire.web_calls import ronda_kind
+from ronda.wire.shared.tool_records import ToolRecords
+from ronda.wire.web.calls import ronda_kind
 
 HOSTED_TYPES: Final = frozenset({"code_execution", "shell"})  # tools that the API has items for
 
@@ -52,7 +52,7 @@ def begin_hosted(
 
 
 class CodeCall(RunningCall):
-    """`code_interpreter_call`. What came out of it is in it for those who asked for that (`include`)."""
+    """`code_interpreter_call`. What came out of it is in it for clients that asked for that (`include`)."""
 
     def __init__(self, output: Output, call: ToolCall, code: str, container: str, with_outputs: bool) -> None:
         super().__init__(output, "ci", call)

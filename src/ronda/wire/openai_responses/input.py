@@ -27,10 +27,7 @@ from ronda.core.parts import (
     user,
 )
 from ronda.errors import BadRequest
-from ronda.wire.call_ids import with_ids
-from ronda.wire.custom_tools import arguments_for
-from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
-from ronda.wire.json import encode, text_of
+from ronda.wire.codec.json import encode, text_of
 from ronda.wire.openai_responses import approvals
 from ronda.wire.openai_responses.client_answer import BREAK, Kind
 from ronda.wire.openai_responses.client_calls import ANSWERS, WAITING, Place, arguments_of, waits
@@ -38,7 +35,10 @@ from ronda.wire.openai_responses.content import PARTS, Part
 from ronda.wire.openai_responses.encrypted_content import Room, SealedTurn, Sealer, is_sealed, unwrap_summary
 from ronda.wire.openai_responses.told_items import ToldItems, lacks_result, own_item
 from ronda.wire.openai_responses.verbatim import message_as_it_came, native_items, without_id
-from ronda.wire.told_calls import ToldCall
+from ronda.wire.shared.call_ids import with_ids
+from ronda.wire.shared.custom_tools import arguments_for
+from ronda.wire.shared.fields import MAX_MESSAGES, bad, check_count, decode_field
+from ronda.wire.shared.told_calls import ToldCall
 
 # What services other than this one did by themselves, and what was told them.
 HOSTED_ITEMS: Final = frozenset(
@@ -162,7 +162,7 @@ class Input(Struct, frozen=True):
 def untold(items: Sequence[Raw]) -> list[str]:
     """The ids of items of tools that ran here and do not say what came of it."""
     own = [(own_item(raw), raw) for raw in items]
-    return [id for id, raw in own if id is not None and lacks_result(raw)]
+    return [item_id for item_id, raw in own if item_id is not None and lacks_result(raw)]
 
 
 def read_items(
@@ -242,16 +242,16 @@ class _Turns:
                 self._result(decode_field(raw, _Item, path), path)
             case approvals.REQUEST | approvals.RESPONSE if approvals.is_own(raw, path):
                 pass  # what came of it stands behind it
-            case type if type in WAITING and waits(decode_field(raw, Place, path)):
+            case item_type if item_type in WAITING and waits(decode_field(raw, Place, path)):
                 self._waiting(decode_field(raw, Kind, path), raw, path)
-            case type if type in ANSWERS:
+            case item_type if item_type in ANSWERS:
                 self._answer(decode_field(raw, _Answer, path), raw, path)
             case "compaction":
                 self._compaction(decode_field(raw, _Item, path), raw, path)
-            case type if type in HOSTED_ITEMS or ":" in type:
+            case item_type if item_type in HOSTED_ITEMS or ":" in item_type:
                 self._hosted(raw, path)
-            case type:
-                raise bad(f"{path}.type", f"is {type[:60]!r}; it can be {', '.join(FIELDS)}")
+            case item_type:
+                raise bad(f"{path}.type", f"is {item_type[:60]!r}; it can be {', '.join(FIELDS)}")
 
     def done(self) -> list[Turn]:
         self._begin_item()
@@ -336,10 +336,10 @@ class _Turns:
         self._add_call(ToolCall(item.call_id, name, arguments), without_id(raw), path)
 
     def _waiting(self, kind: Kind, raw: Raw, path: str) -> None:
-        id = kind.call_id or kind.id
-        if not id:
+        call_id = kind.call_id or kind.id
+        if not call_id:
             raise bad(f"{path}.call_id", "is missing")
-        self._add_call(ToolCall(id, WAITING[kind.type].tool, arguments_of(raw)), raw.copy(), path)
+        self._add_call(ToolCall(call_id, WAITING[kind.type].tool, arguments_of(raw)), raw.copy(), path)
         self._says_more = True
 
     def _add_call(self, call: ToolCall, native: Raw, path: str) -> None:
@@ -353,17 +353,17 @@ class _Turns:
 
     def _answer(self, answer: _Answer, raw: Raw, path: str) -> None:
         """The whole of it for an upstream of this API; for any other what it says."""
-        id = answer.call_id or answer.approval_request_id or answer.id
-        if not id:
+        call_id = answer.call_id or answer.approval_request_id or answer.id
+        if not call_id:
             raise bad(f"{path}.call_id", "is missing")
-        if id not in self._calls and id not in self._all_calls and not self._continues:
+        if call_id not in self._calls and call_id not in self._all_calls and not self._continues:
             self._hosted(raw, path)  # of a call that the service ran itself
             return
         self._end_assistant()
         text = bytes(answer.output).decode("utf-8", "replace") if answer.output != NULL else bytes(raw).decode()
         if text[:1] == '"':
             text = decode_field(answer.output, str, f"{path}.output")
-        self._results.append(ToolResult(id, text, failed=answer.status == "failed", native=native_items([raw])))
+        self._results.append(ToolResult(call_id, text, failed=answer.status == "failed", native=native_items([raw])))
 
     def _hosted(self, raw: Raw, path: str) -> None:
         kind: Kind = decode_field(raw, Kind, path)
@@ -373,9 +373,9 @@ class _Turns:
         self._says_more = True
         self._natives.append(raw.copy())
 
-    def _add_told(self, id: str, raw: Raw) -> None:
+    def _add_told(self, call_id: str, raw: Raw) -> None:
         """A call that ran here. One beside calls of the caller's is of their turn; any other is answered before more is said."""
-        told = self._items.read(id, raw)
+        told = self._items.read(call_id, raw)
         if isinstance(told, ToolResult):
             self._told.append(told)
         elif told is not None:

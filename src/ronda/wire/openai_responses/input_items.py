@@ -29,31 +29,31 @@ from ronda.core.parts import (
     Video,
 )
 from ronda.core.run import Run
-from ronda.wire.call_ids import all_renamed, caller_ids
-from ronda.wire.custom_tools import input_of
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 from ronda.wire.openai_responses.client_calls import item_of
 from ronda.wire.openai_responses.resource import StoredOptions
 from ronda.wire.openai_responses.tools import split_name
+from ronda.wire.shared.call_ids import all_renamed, caller_ids
+from ronda.wire.shared.custom_tools import input_of
 
 _MARK = "in"  # tells the ids of input items from those of output items
 
 
 def input_items(run: Run, answer_options: StoredOptions) -> list[dict[str, Any]]:
     turns = run.start.turns
-    hex = run.id.removeprefix("run_")
+    digits = run.id.removeprefix("run_")
     items: list[dict[str, Any]] = []
     for turn in all_renamed(turns[answer_options.lead : len(turns) - answer_options.tail], caller_ids(run.start)):
         for kind, item in _items(turn, answer_options):
-            items.append({"id": f"{kind}_{hex}_{_MARK}{len(items)}", **item, "status": "completed"})
+            items.append({"id": f"{kind}_{digits}_{_MARK}{len(items)}", **item, "status": "completed"})
     return items
 
 
-def item_named(id: str, run: Run, answer_options: StoredOptions, output: Sequence[bytes]) -> Raw | None:
+def item_named(item_id: str, run: Run, answer_options: StoredOptions, output: Sequence[bytes]) -> Raw | None:
     """An item of a response, by its id: one that went in, or one that came out."""
-    if f"_{_MARK}" in id:
-        return next((Raw(encode(item)) for item in input_items(run, answer_options) if item["id"] == id), None)
-    sought = b'"id":%b,' % encode(id)
+    if f"_{_MARK}" in item_id:
+        return next((Raw(encode(item)) for item in input_items(run, answer_options) if item["id"] == item_id), None)
+    sought = b'"id":%b,' % encode(item_id)
     return next((Raw(item) for item in output if sought in item[:200]), None)
 
 
@@ -119,11 +119,11 @@ def write_part(part: UserPart) -> dict[str, Any]:
             return {"type": "input_text", "text": text}
         case Image(url=url, detail=detail):
             return {"type": "input_image", "image_url": url, "detail": detail or "auto"}
-        case Audio(data=data, format=format):
-            return {"type": "input_audio", "input_audio": {"data": data, "format": format}}
+        case Audio(data=data, format=audio_format):
+            return {"type": "input_audio", "input_audio": {"data": data, "format": audio_format}}
         case Video(url=url):
             return {"type": "input_video", "video_url": url}
-        case File(data=data, name=name, id=id):
+        case File(data=data, name=name, id=file_id):
             is_url = data is not None and data.startswith(("http://", "https://"))
-            fields = {"filename": name, "file_id": id, "file_url" if is_url else "file_data": data}
+            fields = {"filename": name, "file_id": file_id, "file_url" if is_url else "file_data": data}
             return {"type": "input_file", **{key: value for key, value in fields.items() if value is not None}}

@@ -41,16 +41,16 @@ from ronda.core.parts import (
     UserTurn,
     Video,
 )
-from ronda.wire.fitting import fitting_arguments, fitting_id, is_elsewhere, media_type, wordless_note
-from ronda.wire.input_files import file_note, is_listed
-from ronda.wire.json import decode_members, encode, encode_message
-from ronda.wire.native import callers, speaks
+from ronda.wire.codec.json import decode_members, encode, encode_message
 from ronda.wire.openai_chat.names import NO_NAMES, wire_name
 from ronda.wire.openai_chat.quirks import ANYONE, Quirks
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.client_answer import CALLS, Kind, decode_kind, decode_place, decode_raws, read_items
 from ronda.wire.openai_responses.client_calls import ANSWERS, WAITING, answer_of, waits
-from ronda.wire.projection import UNREPORTED, Changes
+from ronda.wire.upstream.fitting import fitting_arguments, fitting_id, is_elsewhere, media_type, wordless_note
+from ronda.wire.upstream.input_files import file_note, is_listed
+from ronda.wire.upstream.native import callers, speaks
+from ronda.wire.upstream.projection import UNREPORTED, Changes
 
 _ID_LENGTH = 64
 
@@ -156,9 +156,9 @@ class Items:
                 self._answers[waiting] = (waiting, WAITING[kind.type].answer)
                 self._taken.add(waiting)
             if kind.type in CALLS and kind.call_id is not None:
-                id = self._claim(kind.call_id, CALLS[kind.type])
-                if id != kind.call_id:  # too long for the API that made it (Codex), or given to two calls
-                    item, changed = encode({**decode_members(raw), "call_id": id}), True
+                call_id = self._claim(kind.call_id, CALLS[kind.type])
+                if call_id != kind.call_id:  # too long for the API that made it (Codex), or given to two calls
+                    item, changed = encode({**decode_members(raw), "call_id": call_id}), True
             texts.append(item)
         return b",".join(texts) if changed else _inside(native.payload)
 
@@ -219,28 +219,30 @@ class Items:
             }
         )
 
-    def _claim(self, id: str, answer: str) -> str:
+    def _claim(self, call_id: str, answer: str) -> str:
         """The id of a call here: its own if that fits and is not taken, else one derived from it."""
-        fitting = fitting_id(id, lambda id: 0 < len(id) <= _ID_LENGTH and id not in self._taken, "call_", 32)
-        if fitting != id:
-            self._changes.tell("id_rewritten", f"the id '{id}' of a call becomes '{fitting}'", _IDS)
+        fitting = fitting_id(
+            call_id, lambda candidate: 0 < len(candidate) <= _ID_LENGTH and candidate not in self._taken, "call_", 32
+        )
+        if fitting != call_id:
+            self._changes.tell("id_rewritten", f"the id '{call_id}' of a call becomes '{fitting}'", _IDS)
         self._taken.add(fitting)
-        self._answers[id] = (fitting, answer)
+        self._answers[call_id] = (fitting, answer)
         return fitting
 
     def _result(self, result: ToolResult) -> bytes:
-        id, answer = self._answers.get(result.call_id, (result.call_id, "function_call_output"))
+        call_id, answer = self._answers.get(result.call_id, (result.call_id, "function_call_output"))
         if not answer:
             return b""
         if speaks(result.native, API):
             return _inside(result.native.payload)
         if answer in ANSWERS:
-            return encode_message(answer_of(answer, id, result))
+            return encode_message(answer_of(answer, call_id, result))
         output: str | list[dict[str, Any]] = result.content
         if result.attachments:
             text = [{"type": "input_text", "text": result.content}] if result.content else []
             output = [*text, *[self._part(part) for part in result.attachments]]
-        return encode_message({"type": answer, "call_id": id, "output": output})
+        return encode_message({"type": answer, "call_id": call_id, "output": output})
 
     def _content(self, turn: UserTurn) -> str | list[dict[str, Any]]:
         if len(turn.parts) == 1 and type(turn.parts[0]) is Text:
@@ -259,8 +261,8 @@ class Items:
                 return self._note("a video")
             case File() if is_listed(part):
                 return {"type": "input_text", "text": file_note(part)}
-            case File(data=data, name=name, id=id):
-                return self._file(data, name, id)
+            case File(data=data, name=name, id=file_id):
+                return self._file(data, name, file_id)
 
     def _image(self, url: str, detail: str | None = None) -> dict[str, Any]:
         images = self._quirks.images
@@ -269,11 +271,11 @@ class Items:
         # The default is said: in the SDK's types it must be there.
         return {"type": "input_image", "image_url": url, "detail": detail if detail in _DETAILS else "auto"}
 
-    def _file(self, data: str | None, name: str | None, id: str | None) -> dict[str, Any]:
-        if data is None and id is not None and is_elsewhere(id, "openai"):
+    def _file(self, data: str | None, name: str | None, file_id: str | None) -> dict[str, Any]:
+        if data is None and file_id is not None and is_elsewhere(file_id, "openai"):
             return self._note("a file of another provider")
         if data is None:
-            return {"type": "input_file", "file_id": id} if id is not None else self._note("an empty file")
+            return {"type": "input_file", "file_id": file_id} if file_id is not None else self._note("an empty file")
         if data.startswith(("http://", "https://")):
             return {"type": "input_file", "file_url": data}
         media = media_type(data)

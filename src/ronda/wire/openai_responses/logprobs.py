@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Raw, Struct
 
-from ronda.wire.json import decode_or, encode
+from ronda.wire.codec.json import decode_or, encode
 
 
 class _Top(Struct, frozen=True):

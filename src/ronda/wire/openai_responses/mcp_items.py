@@ -10,14 +10,14 @@ import msgspec
 from ronda.core.events import RunStarted
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.plan import Origin, ToolSpec
-from ronda.wire.approvals import Approval
-from ronda.wire.json import encode, in_one_line, present
-from ronda.wire.mcp_servers import ERRORS
+from ronda.wire.codec.json import encode, in_one_line, present
 from ronda.wire.openai_responses.hosted_items import RunningCall
 from ronda.wire.openai_responses.output_items import Output, OutputItem
-from ronda.wire.told_calls import OWN_LABEL
-from ronda.wire.tool_records import ToolRecords
-from ronda.wire.web_calls import ronda_kind
+from ronda.wire.shared.approvals import Approval
+from ronda.wire.shared.mcp_servers import ERRORS
+from ronda.wire.shared.told_calls import OWN_LABEL
+from ronda.wire.shared.tool_records import ToolRecords
+from ronda.wire.web.calls import ronda_kind
 
 
 def labels(servers: Iterable[msgspec.Raw]) -> list[str]:

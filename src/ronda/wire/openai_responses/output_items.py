@@ -7,12 +7,12 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from ronda.wire.citations import Source, cite, url_citation
-from ronda.wire.custom_tools import input_of
-from ronda.wire.failures import Failure
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
+from ronda.wire.codec.partial_json import PartialJson
 from ronda.wire.openai_responses.client_calls import item_of
-from ronda.wire.partial_json import PartialJson
+from ronda.wire.shared.custom_tools import input_of
+from ronda.wire.shared.failures import Failure
+from ronda.wire.web.citations import Source, cite, url_citation
 
 _PADDED = 16  # characters: with obfuscation, the length of a piece tells only how many of these it fills
 
@@ -35,7 +35,7 @@ class Frames:
         self._out: list[bytes] = []
         self.writing = False
 
-    def put(self, type: bytes, rest: bytes, name: bytes = b"") -> None:
+    def put(self, kind: bytes, rest: bytes, name: bytes = b"") -> None:
         """`name`: of the server-sent event, where it is not its type."""
         number = self.count
         self.count = number + 1
@@ -45,9 +45,9 @@ class Frames:
             self._out.append(b"id: %d\n" % number)
         if self._sse:
             text = b'event: %b\ndata: {"type":"%b","sequence_number":%d,%b}\n\n'
-            self._out.append(text % (name or type, type, number, rest))
+            self._out.append(text % (name or kind, kind, number, rest))
         else:
-            self._out.append(b'{"type":"%b","sequence_number":%d,%b}\n' % (type, number, rest))
+            self._out.append(b'{"type":"%b","sequence_number":%d,%b}\n' % (kind, number, rest))
 
     def piece(self, place: bytes, text: str) -> None:
         """A piece of text: what is written more often than everything else together."""
@@ -59,18 +59,18 @@ class Frames:
             template = _PIECE if self._sse else _BARE_PIECE
             self._out.append(template % (number, place, encode(text)))
 
-    def delta(self, type: bytes, place: bytes, text: str, more: bytes = b"") -> None:
+    def delta(self, kind: bytes, place: bytes, text: str, more: bytes = b"") -> None:
         """A piece of something. Padded with the same letter always: chance would make each writing another."""
         if self.obfuscated:
             more += b',"obfuscation":"%b"' % (b"x" * (-len(text) % _PADDED))
-        self.put(type, b'%b,"delta":%b%b' % (place, encode(text), more))
+        self.put(kind, b'%b,"delta":%b%b' % (place, encode(text), more))
 
-    def end(self, type: bytes, rest: bytes, *, is_whole: bool) -> None:
+    def end(self, kind: bytes, rest: bytes, *, is_whole: bool) -> None:
         """The last event. Where the text is in larger pieces than those that were shown first, it is written even for a client
         who has seen more than there is."""
         if not is_whole:
             self.count = max(self.count, self._after + 1)
-        self.put(type, rest)
+        self.put(kind, rest)
         if self._sse:  # Open Responses wants this line, OpenAI has none; clients of both read it
             self._out.append(b"data: [DONE]\n\n")
 

@@ -14,11 +14,11 @@ from ronda.core.events import RunFinished
 from ronda.core.parts import NULL, AssistantTurn, SystemTurn, Turn, Usage
 from ronda.core.plan import Options, ResponseFormat
 from ronda.core.run import Run
-from ronda.wire.background import Status, status_of
-from ronda.wire.door_request import AnswerOptions
-from ronda.wire.failures import INTERRUPTED, UPSTREAM, Failure, failure_at
-from ronda.wire.json import encode, in_one_line
+from ronda.wire.codec.json import encode, in_one_line
 from ronda.wire.openai_responses.tools import echo_choice, echo_tools
+from ronda.wire.own.background import Status, status_of
+from ronda.wire.shared.door_request import AnswerOptions
+from ronda.wire.shared.failures import INTERRUPTED, UPSTREAM, Failure, failure_at
 
 # Its status, why it is not complete, what went wrong.
 Outcome: TypeAlias = tuple[Status, dict[str, str] | None, dict[str, str | None] | None]
@@ -185,21 +185,21 @@ def _number(options: Options, name: str) -> float:
     return 0.0 if raw == NULL else float(msgspec.json.decode(raw))
 
 
-def _text(format: ResponseFormat | None, verbosity: str | None) -> dict[str, Any]:
+def _text(answer_format: ResponseFormat | None, verbosity: str | None) -> dict[str, Any]:
     fields: dict[str, Any]
-    if format is None:
+    if answer_format is None:
         fields = {"format": {"type": "text"}}
-    elif format.type == "json_object":
+    elif answer_format.type == "json_object":
         fields = {"format": {"type": "json_object"}}
     else:
         # The schema itself is not said again: Open Responses has null in its place.
         fields = {
             "format": {
                 "type": "json_schema",
-                "name": format.name,
-                "description": format.description,
+                "name": answer_format.name,
+                "description": answer_format.description,
                 "schema": None,
-                "strict": bool(format.strict),
+                "strict": bool(answer_format.strict),
             }
         }
     return fields if verbosity is None else {**fields, "verbosity": verbosity}

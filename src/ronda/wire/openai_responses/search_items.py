@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ronda.core.parts import ToolCall, ToolResult
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 from ronda.wire.openai_responses.hosted_items import RunningCall
 from ronda.wire.openai_responses.output_items import Output
-from ronda.wire.tool_records import ToolRecords
-from ronda.wire.web_calls import WebCall, read_outcome
+from ronda.wire.shared.tool_records import ToolRecords
+from ronda.wire.web.calls import WebCall, read_outcome
 
 
 class SearchItem(RunningCall):

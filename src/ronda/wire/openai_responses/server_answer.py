@@ -6,7 +6,7 @@ is the one form that OpenAI's clients and Open Responses both know. Of tools tha
 commands, searches) are its items; others are none: clients would try to run them again. The progress of all of them is told by
 events of our own.
 
-What is shown when is decided in `wire.showing`.
+What is shown when is decided in `wire.shared.showing`.
 
 Ids and times come from the log: a stream written again from it is the same, byte for byte.
 """
@@ -29,16 +29,12 @@ from ronda.core.events import (
     TextDelta,
     ToolProgressed,
 )
+from ronda.core.found_tools import FIND_TOOLS, searches_tools
 from ronda.core.live_calls import Piece
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult
 from ronda.core.plan import Origin
 from ronda.core.run import Run
-from ronda.wire import updates
-from ronda.wire.approvals import EVENT
-from ronda.wire.containers import container_id
-from ronda.wire.endings import extensions
-from ronda.wire.failures import RUN_GOES_ON, Failure
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.client_answer import BREAK, Item, read_item
 from ronda.wire.openai_responses.client_calls import APPROVAL
@@ -61,11 +57,16 @@ from ronda.wire.openai_responses.search_items import SearchItem
 from ronda.wire.openai_responses.service_items import ServiceItem, annotate, native_items
 from ronda.wire.openai_responses.tool_search_items import ToolSearchOutput
 from ronda.wire.openai_responses.tools import split_name
-from ronda.wire.preview import ArgumentPatches
-from ronda.wire.showing import Showing
-from ronda.wire.told_calls import OWN_LABEL, ToldCall
-from ronda.wire.tool_search import searches_tools
-from ronda.wire.web_calls import read_call
+from ronda.wire.shared import updates
+from ronda.wire.shared.approvals import EVENT
+from ronda.wire.shared.containers import container_id
+from ronda.wire.shared.endings import extensions
+from ronda.wire.shared.failures import RUN_GOES_ON, Failure
+from ronda.wire.shared.preview import ArgumentPatches
+from ronda.wire.shared.showing import Showing
+from ronda.wire.shared.told_calls import OWN_LABEL, ToldCall
+from ronda.wire.web.calls import read_call
+from ronda.wire.web.search import WEB_TOOLS
 
 SDK_LANGUAGE: Final = b"x-stainless-lang"  # the header in which OpenAI's own SDKs say what they are written in
 PROGRESS: Final = b"agentic_tool_call_progress"
@@ -261,8 +262,8 @@ class ResponseAnswer:
                 self._end_call(call, result)
             case updates.Ended():
                 self._finish(update)
-            case ToolProgressed(call_id=id):
-                if self.frames.writing and (running := self._running.get(id)) is not None:
+            case ToolProgressed(call_id=call_id):
+                if self.frames.writing and (running := self._running.get(call_id)) is not None:
                     running.progress(update)
             case NativeDelta(api=api, payload=payload):
                 if api == API:
@@ -293,7 +294,7 @@ class ResponseAnswer:
     def _show_turn(self, closed: updates.TurnClosed) -> None:
         """What no preview has shown of a turn. Nothing has, of one that came whole; then it is shown item by item, so that
         each stands where the upstream had it."""
-        items = native_items(closed.turn)
+        items = native_items(closed.turn) if closed.turn.native is not None else ()
         if not items or self._service_items:
             self._show(closed.unseen)
             return
@@ -337,8 +338,8 @@ class ResponseAnswer:
 
     def _tell(self, name: bytes, fields: dict[str, Any]) -> None:
         """An event of our own."""
-        type = name if self._progress_type == PROGRESS else self._progress_type
-        self.frames.put(type, encode(fields)[1:-1], name)
+        kind = name if self._progress_type == PROGRESS else self._progress_type
+        self.frames.put(kind, encode(fields)[1:-1], name)
 
     def _list_servers(self) -> None:
         self._is_listed = True
@@ -351,8 +352,10 @@ class ResponseAnswer:
         unless the API has an item for its tool."""
         if call.name in self._origins:
             return True
-        is_known = self._showing.tools.tool_type(call) in HOSTED_TYPES or read_call(call) is not None
-        return call.id in self._showing.approval_ids and not is_known and not searches_tools(call, self._run.tools)
+        if call.id not in self._showing.approval_ids:
+            return False
+        is_known = self._showing.tools.tool_type(call) in HOSTED_TYPES or call.name in WEB_TOOLS
+        return not is_known and not searches_tools(call, self._run.tools)
 
     def _begin_call(self, call: ToolCall) -> RunningCall | None:
         """A call of a tool that runs here, as an item where there is one for it."""
@@ -361,9 +364,9 @@ class ResponseAnswer:
         if self._is_mcp(call):
             origin = self._origins.get(call.name) or Origin(OWN_LABEL, call.name)
             running = McpCall(self._output, call, origin, self._showing.approval_ids.get(call.id))
-        elif (begun := read_call(call)) is not None:
+        elif call.name in WEB_TOOLS and (begun := read_call(call)) is not None:
             running = SearchItem(self._output, call, begun, shows_sources=self._options.shows_sources)
-        elif searches_tools(call, self._run.tools):
+        elif call.name == FIND_TOOLS and searches_tools(call, self._run.tools):
             running = ToolSearchOutput(self._output, call, self._run.tools)
         elif tool_type := tools.tool_type(call):
             container = container_id(self._run.start.session)
@@ -399,18 +402,18 @@ class ResponseAnswer:
         else:
             self._calls[piece.place].add(piece.arguments)
 
-    def _announce(self, id: str, name: str, arguments: str) -> Call | ItemCall:
-        id = self._showing.shown_id(id)
+    def _announce(self, call_id: str, name: str, arguments: str) -> Call | ItemCall:
+        call_id = self._showing.shown_id(call_id)
         self._close_thoughts()
         self._close_message(b"completed", "commentary")
         spec = self._run.tools.get(name)
         if name in self._options.waiting or (spec is not None and spec.is_hosted):
-            waiting = (ApprovalCall if name == APPROVAL else ItemCall)(self._output, id, name)
+            waiting = (ApprovalCall if name == APPROVAL else ItemCall)(self._output, call_id, name)
             waiting.add(arguments)
             return waiting
         is_custom = name in self._options.customs
         split = split_name(name, self._options.namespaces)
-        call = Call(self._output, id, *split, is_custom)
+        call = Call(self._output, call_id, *split, is_custom)
         if arguments:
             call.add(arguments)
         return call

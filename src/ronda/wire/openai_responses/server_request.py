@@ -16,9 +16,18 @@ from msgspec import Raw, Struct
 from ronda.core.parts import NULL, user
 from ronda.core.plan import Options, ResponseFormat, ToolChoice
 from ronda.errors import BadRequest
-from ronda.wire import capabilities, session_fields
-from ronda.wire.door_request import DoorRequest
-from ronda.wire.fields import (
+from ronda.wire.openai_responses import API
+from ronda.wire.openai_responses.approvals import DECISION_MARK, read_decisions
+from ronda.wire.openai_responses.encrypted_content import Sealer
+from ronda.wire.openai_responses.input import Input, read_items, references, split_input, untold
+from ronda.wire.openai_responses.resource import StoredOptions
+from ronda.wire.openai_responses.tools import forced_type, needs_of, read_choice, read_tools
+from ronda.wire.own import session_fields
+from ronda.wire.shared import capabilities
+from ronda.wire.shared.door_request import DoorRequest
+from ronda.wire.shared.fields import (
+    DISABLED,
+    DISABLED_FATE,
     DISCONNECT,
     NOT_HERE,
     PERMISSION_FATES,
@@ -28,19 +37,14 @@ from ronda.wire.fields import (
     misspelt,
     read_background,
     read_bounded,
+    read_disabled_tools,
     read_disconnect,
     read_fields,
     read_permission,
     whole,
 )
-from ronda.wire.formats import JsonSchema
-from ronda.wire.openai_responses import API
-from ronda.wire.openai_responses.approvals import read_decisions
-from ronda.wire.openai_responses.encrypted_content import Sealer
-from ronda.wire.openai_responses.input import Input, read_items, references, split_input, untold
-from ronda.wire.openai_responses.resource import StoredOptions
-from ronda.wire.openai_responses.tools import forced_type, needs_of, read_choice, read_tools
-from ronda.wire.supplies import OUTPUTS_FATE, read_outputs
+from ronda.wire.shared.formats import JsonSchema
+from ronda.wire.shared.supplies import OUTPUTS_FATE, read_outputs
 
 _MORE: Final = "passed on: to an upstream of this API; others have no word for it"
 _SAME: Final = "passed on"
@@ -104,6 +108,7 @@ FIELDS: Final[dict[str, str]] = {
     "files": OUTPUTS_FATE,
     **capabilities.FATES,
     **PERMISSION_FATES,
+    DISABLED: DISABLED_FATE,
 }
 _REFUSED = {
     name: fate.removeprefix("refused: ")
@@ -151,7 +156,7 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         if bytes(fields[name]) != _HARMLESS.get(name):
             raise BadRequest(f"'{name}' is not supported here: {_REFUSED[name]}", param=name)
     stream: bool = field(fields, "stream", bool, False)
-    if decisions := read_decisions(fields):
+    if DECISION_MARK in bytes(fields.get("input", b"")) and (decisions := read_decisions(fields)):
         return ResponseRequest(model="", turns=(), stream=stream, decisions=decisions, answer=StoredOptions())
     store: bool = field(fields, "store", bool, True)
     include = _read_include(fields)
@@ -190,6 +195,7 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
     read_input = _read_input(
         fields, sealer, may_be_empty=previous is not None or not generates, continues=previous is not None
     )
+    needs = () if fields.keys().isdisjoint(capabilities.FIELDS) else capabilities.read_needs(fields)
     return ResponseRequest(
         model=field(fields, "model", str, "default"),
         turns=tuple(read_input.turns),
@@ -198,17 +204,18 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         named=tuple(read_input.named.items()),
         tools=tools.specs,
         choice=choice,
-        needs=(*capabilities.read_needs(fields), *tools.needs, *needs_of(choice)),
+        needs=(*needs, *tools.needs, *needs_of(choice)),
         container=tools.container,
-        outputs=read_outputs(fields),
+        outputs=read_outputs(fields) if "files" in fields else (),
         options=options,
         stream=stream,
         max_tool_rounds=read_bounded(fields, "max_tool_rounds", 0),
         max_tool_calls=read_bounded(fields, "max_tool_calls", 1),
         truncates=answer_options.truncation == "auto" or field(fields, "truncate_sequence", bool, False),
-        session=session_fields.read_session(fields),
+        session=None if session_fields.FIELDS.keys().isdisjoint(fields) else session_fields.read_session(fields),
         lingers=read_disconnect(fields),
         permission=read_permission(fields),
+        disabled_tools=read_disabled_tools(fields),
         background=answer_options.background,
         keep="stored" if store else "memory",
         inputs=field(fields, "inputs", dict[str, Any], {}),
@@ -356,12 +363,12 @@ def _read_format(raw: Raw, fields: Mapping[str, Raw]) -> ResponseFormat | None:
         raise BadRequest(f"'grammar' and '{path}' are mutually exclusive; give one of them", param="grammar")
     if raw == NULL:
         return None
-    format: _Format = decode_field(raw, _Format, path)
-    if format.type == "text":
+    answer_format: _Format = decode_field(raw, _Format, path)
+    if answer_format.type == "text":
         return None
-    if format.type == "json_object":
+    if answer_format.type == "json_object":
         return ResponseFormat("json_object")
-    if format.json_schema == NULL:
-        return format.must_fit(path)
-    nested: JsonSchema = decode_field(format.json_schema, JsonSchema, f"{path}.json_schema")
+    if answer_format.json_schema == NULL:
+        return answer_format.must_fit(path)
+    nested: JsonSchema = decode_field(answer_format.json_schema, JsonSchema, f"{path}.json_schema")
     return nested.must_fit(f"{path}.json_schema")

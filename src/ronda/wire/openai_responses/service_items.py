@@ -12,11 +12,11 @@ import msgspec
 from msgspec import Raw
 
 from ronda.core.parts import AssistantTurn
-from ronda.wire.json import UNREADABLE, decode_members, decode_text, encode, in_one_line
-from ronda.wire.native import speaks
+from ronda.wire.codec.json import UNREADABLE, decode_members, decode_text, encode, in_one_line
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.client_answer import Item, decode_kind, decode_raws, is_service_item, read_item
 from ronda.wire.openai_responses.output_items import Message, Output, OutputItem
+from ronda.wire.upstream.native import speaks
 
 _KIND: Final = re.compile(r"([a-z]{1,8})_")  # how ids of one kind of item begin
 

@@ -16,15 +16,15 @@ from msgspec.structs import replace
 
 from ronda.core.parts import NULL
 from ronda.core.plan import ToolChoice, ToolSpec
-from ronda.wire.capabilities import Need, hosted_labels
-from ronda.wire.door_request import Secrets
-from ronda.wire.json import decode_members, decode_text
-from ronda.wire.mcp_servers import without_secrets
+from ronda.wire.codec.json import decode_members, decode_text
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.client_calls import APPROVAL
 from ronda.wire.openai_responses.server_request import ResponseRequest
 from ronda.wire.openai_responses.tools import CODE_TOOLS
-from ronda.wire.supplies import ANY_CONTAINER, read_place
+from ronda.wire.shared.capabilities import Need, hosted_labels
+from ronda.wire.shared.door_request import Secrets
+from ronda.wire.shared.mcp_servers import without_secrets
+from ronda.wire.shared.supplies import ANY_CONTAINER, read_place
 
 _SECRET: Final = ("authorization", "headers")
 

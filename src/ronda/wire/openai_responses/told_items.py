@@ -1,4 +1,4 @@
-"""Items of tools that ran here, as a client brings them back → calls and results (`wire.told_calls`).
+"""Items of tools that ran here, as a client brings them back → calls and results (`wire.shared.told_calls`).
 
 Some hold what came of the call; a search, and code whose outputs were not asked for, do not (`lacks_result`): that is for the
 server to find, by the item's id.
@@ -12,9 +12,9 @@ from typing import Any, Final
 from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL, ToolCall, ToolResult
-from ronda.wire import told_calls
-from ronda.wire.json import decode_or
-from ronda.wire.told_calls import ToldCall
+from ronda.wire.codec.json import decode_or
+from ronda.wire.shared import told_calls
+from ronda.wire.shared.told_calls import ToldCall
 
 TYPES: Final = frozenset(
     {
@@ -114,7 +114,7 @@ class ToldItems:
         self._known = known
         self._ids: dict[str, str] = {}  # of calls whose results are items of their own: what the item calls it → its id
 
-    def read(self, id: str, raw: Raw) -> ToldCall | ToolResult | None:
+    def read(self, call_id: str, raw: Raw) -> ToldCall | ToolResult | None:
         """A call, with its result if it is known; or the result of a call that came before. None for what says nothing of
         either, and for what cannot be read: it is the client's word, and nothing depends on it."""
         item: _Item | None = decode_or(None, _Item, raw)
@@ -123,32 +123,32 @@ class ToldItems:
         match item.type:
             case "code_interpreter_call" if item.outputs is not None:
                 logs = "".join([one.logs for one in item.outputs])
-                ran = told_calls.ran(id, logs, failed=item.status == "failed")
-                return ToldCall(told_calls.code_call(id, item.code or ""), ran)
+                ran = told_calls.ran(call_id, logs, failed=item.status == "failed")
+                return ToldCall(told_calls.code_call(call_id, item.code or ""), ran)
             case "code_interpreter_call":
-                return self._found(told_calls.code_call(id, item.code or ""), told_calls.CODE_MARKS)
+                return self._found(told_calls.code_call(call_id, item.code or ""), told_calls.CODE_MARKS)
             case "web_search_call":
                 action = item.action
                 if action.type == "search":
-                    return self._found(told_calls.search_call(id, action.query or ""), told_calls.WEB_MARKS)
-                return self._found(told_calls.page_call(id, action.url or ""), told_calls.WEB_MARKS)
+                    return self._found(told_calls.search_call(call_id, action.query or ""), told_calls.WEB_MARKS)
+                return self._found(told_calls.page_call(call_id, action.url or ""), told_calls.WEB_MARKS)
             case "shell_call":
-                self._ids[item.call_id or ""] = id
+                self._ids[item.call_id or ""] = call_id
                 limits = {name: getattr(item.action, name) for name in ("timeout_ms", "max_output_length")}
-                return ToldCall(told_calls.shell_call(id, item.action.commands, **limits))
+                return ToldCall(told_calls.shell_call(call_id, item.action.commands, **limits))
             case "shell_call_output":
                 outputs = item.output if isinstance(item.output, list) else []
                 return _shell_result(self._ids.pop(item.call_id or "", None), outputs)
             case "tool_search_call":
-                self._ids["tools"] = id
+                self._ids["tools"] = call_id
                 arguments = item.arguments if isinstance(item.arguments, dict) else {}
-                return ToldCall(told_calls.finder_call(id, arguments))
+                return ToldCall(told_calls.finder_call(call_id, arguments))
             case "tool_search_output":
                 found = [(one.name, one.description or "") for one in item.tools]
-                call_id = self._ids.pop("tools", None)
-                return None if call_id is None else told_calls.found_tools(call_id, found)
+                asked_by = self._ids.pop("tools", None)
+                return None if asked_by is None else told_calls.found_tools(asked_by, found)
             case "mcp_call":
-                return _server_call(id, item)
+                return _server_call(call_id, item)
             case _:  # what a server has is said with every request
                 return None
 
@@ -156,26 +156,26 @@ class ToldItems:
         return self._known.get(call.id) or ToldCall(call, ToolResult(call.id, _UNKNOWN, marks=marks))
 
 
-def _shell_result(id: str | None, outputs: Sequence[_Ran]) -> ToolResult | None:
-    if id is None:
+def _shell_result(call_id: str | None, outputs: Sequence[_Ran]) -> ToolResult | None:
+    if call_id is None:
         return None
     stdout, stderr = "".join([one.stdout for one in outputs]), "".join([one.stderr for one in outputs])
     codes = [one.outcome.exit_code for one in outputs if one.outcome.exit_code is not None]
     is_over = all(one.outcome.type == "exit" for one in outputs)
     failed = not is_over or any(codes)
-    return told_calls.ran(id, stdout, stderr, codes[-1] if codes else None, failed=failed)
+    return told_calls.ran(call_id, stdout, stderr, codes[-1] if codes else None, failed=failed)
 
 
-def _server_call(id: str, item: _Item) -> ToldCall | None:
+def _server_call(call_id: str, item: _Item) -> ToldCall | None:
     """One that people were asked about goes by the question: what came of it, the journal knows."""
     question = item.approval_request_id
-    id = f"ronda_{question}" if question is not None and question.startswith("appr_") else id
+    call_id = f"ronda_{question}" if question is not None and question.startswith("appr_") else call_id
     arguments = item.arguments if isinstance(item.arguments, str) and item.arguments else "{}"
-    call = told_calls.server_call(id, item.server_label, item.name, arguments)
+    call = told_calls.server_call(call_id, item.server_label, item.name, arguments)
     if item.error is not None:
         text = item.error if isinstance(item.error, str) else item.error.message
         text = text or "".join([one.text for one in item.error.content]) if isinstance(item.error, _Error) else text
-        return ToldCall(call, told_calls.server_result(id, item.server_label, text, failed=True))
+        return ToldCall(call, told_calls.server_result(call_id, item.server_label, text, failed=True))
     if not isinstance(item.output, str):  # it was cut short
         return ToldCall(call)
-    return ToldCall(call, told_calls.server_result(id, item.server_label, item.output, failed=False))
+    return ToldCall(call, told_calls.server_result(call_id, item.server_label, item.output, failed=False))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ronda.core.found_tools import found_in
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.plan import ToolSpec
-from ronda.wire.json import encode, read_object
+from ronda.wire.codec.json import encode, read_object
 from ronda.wire.openai_responses.hosted_items import RunningCall
 from ronda.wire.openai_responses.output_items import Output, OutputItem
-from ronda.wire.tool_records import ToolRecords
-from ronda.wire.tool_search import found_in
-from ronda.wire.web_calls import ronda_kind
+from ronda.wire.shared.tool_records import ToolRecords
+from ronda.wire.web.calls import ronda_kind
 
 
 class _SearchCall(OutputItem):

@@ -1,7 +1,7 @@
 """Tools and `tool_choice` of a request → what the loop knows of them, and back again for the answer's echo.
 
-A tool that the API's own service would run is something the request needs (`wire.capabilities`): whether the server has it, the
-server knows.
+A tool that the API's own service would run is something the request needs (`wire.shared.capabilities`): whether the server has
+it, the server knows.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from msgspec.structs import replace
 from ronda.core.parts import NULL
 from ronda.core.plan import ToolChoice, ToolSpec
 from ronda.errors import BadRequest
-from ronda.wire.capabilities import HOSTED as CAPABILITIES
-from ronda.wire.capabilities import OF_SERVICE, Need, hosted_by, with_search_options
-from ronda.wire.custom_tools import Format, custom_spec
-from ronda.wire.fields import MAX_TOOLS, bad, check_count, decode_field
-from ronda.wire.functions import (
+from ronda.wire.codec.json import present
+from ronda.wire.openai_responses import API, client_calls
+from ronda.wire.shared.capabilities import HOSTED as CAPABILITIES
+from ronda.wire.shared.capabilities import OF_SERVICE, Need, hosted_by, with_search_options
+from ronda.wire.shared.custom_tools import Format, custom_spec
+from ronda.wire.shared.fields import MAX_TOOLS, bad, check_count, decode_field
+from ronda.wire.shared.functions import (
     FunctionTool,
     NamedTool,
     allowed_tools,
@@ -30,10 +32,8 @@ from ronda.wire.functions import (
     must_be_name,
     spec_of,
 )
-from ronda.wire.json import present
-from ronda.wire.mcp_servers import EVERY, NO_TOOL, NamedServer, ToolFilter, check_headers, check_label
-from ronda.wire.openai_responses import API, client_calls
-from ronda.wire.supplies import ANY_CONTAINER, ContainerWish, read_place
+from ronda.wire.shared.mcp_servers import EVERY, NO_TOOL, NamedServer, ToolFilter, check_headers, check_label
+from ronda.wire.shared.supplies import ANY_CONTAINER, ContainerWish, read_place
 
 # Hosted tools, by the type that declares them.
 HOSTED: Final = (
@@ -154,7 +154,7 @@ def read_tools(raws: Sequence[Raw]) -> DeclaredTools:
         raise BadRequest("Only one web search configuration may be provided.", param="tools")
     if not tools:
         needs = [replace(need, is_optional=False) for need in needs]
-    own = [name for name, tool in tools.items() if client_calls.is_waiting(tool)]
+    own = [name for name, tool in tools.items() if tool.native != NULL and client_calls.is_waiting(tool)]
     return DeclaredTools(
         tuple(tools.values()),
         tuple(namespaces),
@@ -205,16 +205,16 @@ def _server(raw: Raw, path: str) -> tuple[NamedServer, Raw]:
     return server, Raw(msgspec.json.encode(echo))
 
 
-def _filter(filter: _Filter | None, otherwise: ToolFilter) -> ToolFilter:
-    if filter is None:
+def _filter(asked: _Filter | None, otherwise: ToolFilter) -> ToolFilter:
+    if asked is None:
         return otherwise
-    return ToolFilter(None if filter.tool_names is None else tuple(filter.tool_names), read_only=filter.read_only)
+    return ToolFilter(None if asked.tool_names is None else tuple(asked.tool_names), read_only=asked.read_only)
 
 
-def _waiting(type: str, raw: Raw) -> ToolSpec:
-    offered = client_calls.OFFERED[type]
+def _waiting(kind: str, raw: Raw) -> ToolSpec:
+    offered = client_calls.OFFERED[kind]
     parameters = Raw(msgspec.json.encode(offered.parameters))
-    return ToolSpec(type, offered.description, parameters, kind="caller", native=raw.copy(), native_api=API)
+    return ToolSpec(kind, offered.description, parameters, kind="caller", native=raw.copy(), native_api=API)
 
 
 def _function(tool: _Tool, raw: Raw, path: str, namespace: str) -> ToolSpec | Need:
@@ -225,9 +225,9 @@ def _function(tool: _Tool, raw: Raw, path: str, namespace: str) -> ToolSpec | Ne
     raise bad(f"{path}.type", f'is {tool.type[:60]!r}; it can be "function", "custom" or "namespace"')
 
 
-def _need(type: str | None, path: str, *, is_optional: bool = False) -> Need | None:
-    hosted = hosted_by(type) if type in HOSTED else None
-    return None if hosted is None or type is None else Need(type, path, hosted, is_optional, called=OF_SERVICE + type)
+def _need(kind: str | None, path: str, *, is_optional: bool = False) -> Need | None:
+    hosted = hosted_by(kind) if kind in HOSTED else None
+    return None if hosted is None or kind is None else Need(kind, path, hosted, is_optional, called=OF_SERVICE + kind)
 
 
 _SEARCH: Final = "web_search"
@@ -253,7 +253,7 @@ def _search(need: Need, raw: Raw, path: str) -> Need:
 def needs_of(choice: ToolChoice) -> list[Need]:
     """What a choice names that is no tool of the caller's."""
     types = [name.removeprefix(OF_SERVICE).partition("/")[0] for name in choice.names if OF_SERVICE in name]
-    found = [_need(type, "tool_choice") for type in types]
+    found = [_need(kind, "tool_choice") for kind in types]
     return [need for need in found if need is not None]
 
 
@@ -261,8 +261,8 @@ def forced_type(choice: ToolChoice) -> str:
     """Of the one tool of the service's own that must be called; "" where none must."""
     [*names] = choice.names
     is_one = choice.named and len(names) == 1 and names[0].startswith(OF_SERVICE)
-    type = names[0].removeprefix(OF_SERVICE) if is_one else ""
-    return type if type in HOSTED and type != "mcp" else ""  # a server's is told with its label
+    kind = names[0].removeprefix(OF_SERVICE) if is_one else ""
+    return kind if kind in HOSTED and kind != "mcp" else ""  # a server's is told with its label
 
 
 def read_choice(raw: Raw, waiting_tools: Collection[str] = ()) -> ToolChoice:
@@ -300,9 +300,9 @@ def _chosen_name(tool: NamedTool, waiting_tools: Collection[str] = ()) -> str:
 
 def write_hosted(name: str) -> dict[str, Any]:
     """A choice of a tool of the service's own, as a request says it."""
-    type, _, rest = name.removeprefix(OF_SERVICE).partition("/")
+    kind, _, rest = name.removeprefix(OF_SERVICE).partition("/")
     label, _, tool = rest.partition("/")
-    return present(type=type, server_label=label or None, name=tool or None)
+    return present(type=kind, server_label=label or None, name=tool or None)
 
 
 # ---- the echo ---------------------------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ def echo_tools(
     for tool in tools:
         if tool.kind not in _OF_THE_REQUEST or tool.is_hosted:
             continue
-        if client_calls.is_waiting(tool):
+        if tool.native != NULL and client_calls.is_waiting(tool):
             fields.append(msgspec.json.decode(tool.native))
             continue
         if tool.name in customs:

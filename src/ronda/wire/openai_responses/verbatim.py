@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL, Native
-from ronda.wire.json import decode_members, encode
-from ronda.wire.native import callers
+from ronda.wire.codec.json import decode_members, encode
 from ronda.wire.openai_responses import API
+from ronda.wire.upstream.native import callers
 
 
 class _KnownPart(Struct, frozen=True, forbid_unknown_fields=True):
