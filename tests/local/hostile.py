@@ -16,7 +16,7 @@ def array(items: Any, **bounds: int) -> Body:
     return {"type": "array", "items": items, **bounds}
 
 
-def chained(count: int, link: Any = lambda next: closed(x=next)) -> Body:
+def chained(count: int, link: Any = lambda inner: closed(x=inner)) -> Body:
     """So many definitions, each of which leads to the next."""
     links = {f"d{n}": link({"$ref": f"#/$defs/d{n + 1}"}) for n in range(count)}
     return closed(a={"$ref": "#/$defs/d0"}) | {"$defs": links | {f"d{count}": {"type": "string"}}}
@@ -29,7 +29,7 @@ def rules(count: int) -> str:
 INTEGER: Body = {"type": "integer"}
 ENDLESS = closed(a=array(INTEGER, maxItems=1_000_000_000))
 SQUARE = closed(a=array(array(INTEGER, minItems=2000, maxItems=2000), minItems=2000, maxItems=2000))
-ALTERNATIVES = chained(90, lambda next: {"anyOf": [array(next), INTEGER]})
+ALTERNATIVES = chained(90, lambda inner: {"anyOf": [array(inner), INTEGER]})
 
 
 def answer(schema: Any) -> Body:
@@ -51,7 +51,7 @@ HOSTILE: dict[str, tuple[Body, str, str]] = {
     "1000 chained definitions": (answer(chained(1000)), "properties", "1000"),
     "100 chained definitions": (answer(chained(100)), "levels deep", "250"),
     "5000 parts": (answer(closed(a={"anyOf": [INTEGER] * 5000})), "schema", "4000"),
-    "300 bare references": (answer(chained(300, lambda next: next)), "levels deep", "250"),
+    "300 bare references": (answer(chained(300, lambda inner: inner)), "levels deep", "250"),
     "alternatives of arrays, 90 deep": (answer(ALTERNATIVES), "levels deep", "250"),
     "a billion items": (answer(ENDLESS), "maxItems", "10000"),
     "a billion items, by grammar": (grammar("json_schema", ENDLESS), "maxItems", "10000"),

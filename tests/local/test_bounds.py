@@ -42,8 +42,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
 def check(model: LocalModel, body: dict[str, Any], *tools: ToolSpec) -> None:
     """As a door does before a run starts."""
     said = dict(body)
-    format = said.pop("response_format", None)
-    schema = None if format is None else Raw(json.dumps(format["json_schema"]["schema"]).encode())
+    answer_format = said.pop("response_format", None)
+    schema = None if answer_format is None else Raw(json.dumps(answer_format["json_schema"]["schema"]).encode())
     options = Options(
         response_format=None if schema is None else ResponseFormat("json_schema", "a", schema),
         stop=tuple(said.pop("stop", ())),

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 from tests.local.conftest import SMALL, Asking
-from tests.local.markup.foreign_shapes import FOREIGN, UNREAD
+from tests.local.markup.foreign_shapes import FOREIGN, LEARNED, UNREAD
 from tests.local.markup.outputs import check, outputs
 from tests.local.markup.parsing import parse
 from tests.local.markup.shapes import Shape
@@ -227,8 +227,26 @@ async def test_a_template_that_begins_with_a_thought_calls_and_shows_no_thought_
     assert auto.turn.reasoning or auto.turn.calls or "</think>" not in auto.turn.text
 
 
+@pytest.mark.parametrize("shape", LEARNED, ids=[shape.model for shape in LEARNED])
+async def test_calls_that_the_engine_cannot_read_are_learned_from_the_template(
+    shape: Shape, model_file: ModelFile, engine: Engine
+) -> None:
+    made = Engine(model_file, SMALL, shape.template)
+    ask = Asking(made)
+
+    done, shown = await ask.watched("How is it in Rome?", tools=(WEATHER, NOW), choice=REQUIRED, max_tokens=200, seed=1)
+    native = await made.aside(lambda: made.tokenize(_native_prompt(made)))
+    made.close()
+
+    (call,) = done.turn.calls
+    assert call.name in ("get_weather", "now")
+    assert call.name == "now" or 1 <= msgspec.json.decode(call.arguments)["days"] <= 9
+    assert "".join([delta.arguments for delta in shown if type(delta) is CallDelta]) == call.arguments
+    assert done.usage.input == len(native)  # no word of Hermes
+
+
 @pytest.mark.parametrize("shape", UNREAD, ids=[shape.model for shape in UNREAD])
-async def test_calls_that_the_engine_cannot_read_are_put_as_hermes_puts_them(
+async def test_calls_that_neither_the_engine_nor_we_can_read_are_put_as_hermes_puts_them(
     shape: Shape, model_file: ModelFile, engine: Engine
 ) -> None:
     made = Engine(model_file, SMALL, shape.template)

@@ -162,9 +162,9 @@ async def test_an_answer_is_shown_as_it_comes_only_where_its_schema_is_kept_to_t
     ask: Asking, more: dict[str, Any], shown: bool
 ) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], **more}
-    format = ResponseFormat("json_schema", schema=Raw(msgspec.json.encode(schema)))
+    answer_format = ResponseFormat("json_schema", schema=Raw(msgspec.json.encode(schema)))
 
-    assert capabilities_of(ask.model).enforces_format(Options(response_format=format)) is shown
+    assert capabilities_of(ask.model).enforces_format(Options(response_format=answer_format)) is shown
 
 
 async def test_a_grammar_that_would_only_be_approached_is_refused_with_the_way_out(ask: Asking) -> None:

@@ -1,7 +1,7 @@
 """Who may be decoded now: so many at once, and no more tokens than the cache holds, first come first served.
 
 All slots share one cache, and one that is full fails every stream in it. So a request is let in when there is room for its prompt
-and for all it may say. Those who wait may be of different event loops and threads.
+and for all it may say. The waiting calls may be of different event loops and threads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class _Waiting(Struct, eq=False):
 
 
 class Room:
-    """`slots` at once; `tokens` in all, of which nobody may want more than there are."""
+    """`slots` at once; `tokens` in all, of which no call may want more than there are."""
 
     def __init__(self, slots: int, tokens: int) -> None:
         self._slots = slots
@@ -54,7 +54,7 @@ class Room:
                 if was_waiting:
                     self._waiting.remove(waiting)
             if was_waiting:
-                self._admit()  # somebody smaller may have stood behind
+                self._admit()  # a smaller one may have stood behind
             elif waiting.place.done() and not waiting.place.cancelled():  # it was given in the same moment
                 self.leave(tokens)
             raise
@@ -85,6 +85,6 @@ class Room:
 
     def _give(self, waiting: _Waiting) -> None:
         if waiting.place.done():
-            self.leave(waiting.tokens)  # whoever it was for has gone
+            self.leave(waiting.tokens)  # the call that it was for has gone
         else:
             waiting.place.set_result(None)

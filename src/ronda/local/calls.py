@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from ronda.errors import UpstreamBroken, UpstreamError
-from ronda.wire.sse import SseReader
+from ronda.wire.codec.sse import SseReader
 
 # ---- what it says -----------------------------------------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class Completion(Struct, frozen=True, gc=False):
         )
 
 
-Take: TypeAlias = Callable[[list[Piece]], bool | None]  # False: whoever watches is far behind
+Take: TypeAlias = Callable[[list[Piece]], bool | None]  # False: the reader is far behind
 
 
 class Enough(Exception):  # nothing is wrong

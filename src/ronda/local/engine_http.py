@@ -1,4 +1,4 @@
-"""The engine's own door: HTTP over a socket that nobody else can open.
+"""The engine's own door: HTTP over a socket that only this user can open.
 
 It is a Unix socket in a folder of our own (on Windows a loopback port), and the engine wants a random key. Connections are not
 kept: making one costs nothing here, and each would hold a thread of the engine's.
@@ -102,7 +102,7 @@ class Door:
 
 
 def _sweep() -> None:
-    """Remove what processes that were killed left behind: a socket of some age that nobody listens on."""
+    """Remove what processes that were killed left behind: a socket of some age that no process listens on."""
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_SOCKET}"):
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
             if path.stat().st_uid != os.getuid() or time.time() - path.stat().st_mtime < 60:

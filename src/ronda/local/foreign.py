@@ -1,8 +1,9 @@
-"""Chat templates that word tools in a manner of which we have no family: the engine's own chat path writes and reads them.
+"""Chat templates that word tools in a manner of which we have no family: who writes and reads calls there is found out once.
 
 The engine works out from a template how calls look in it, and makes from that a grammar and a parser. Whether it got that right
-is tried once, before anything is left to it: the template writes a call, and the engine has to read the same call out of it.
-Where it does not, tools are put in the manner of Hermes, as for a template without any.
+is tried before anything is left to it: the template writes two calls, and the engine has to read the same two out of it. Where
+it does not, we learn from the template ourselves (`markup.learned`); then the model is like one of a family that we know. Where
+neither can, the engine may still read a single call. Else tools are put in the manner of Hermes, as for a template without any.
 
 A call that must come is begun for the model: under a grammar of "text, then a call" a model that has said what it wanted goes on
 talking until its tokens are used up.
@@ -14,6 +15,7 @@ Requests that want one of them are put in the manner of Hermes, too.
 from __future__ import annotations
 
 import os.path
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -24,12 +26,14 @@ from ronda.core.plan import ToolChoice
 from ronda.core.request import ModelRequest
 from ronda.errors import BadRequest, UpstreamBroken, UpstreamError
 from ronda.local.engine import PROMPT_TOKENS, Engine
+from ronda.local.markup import Family
+from ronda.local.markup.learned import Call, learn
 from ronda.local.prompt import ControlTokenEscaper, Message, write_messages, write_tools
 from ronda.local.schema_bounds import check_schema_text
 from ronda.local.settings import Settings
 
 _NAME: Final = "look_up"
-_ARGUMENTS: Final = {"word": "harbour", "count": 3}
+_CALLS: Final[tuple[Call, ...]] = ((_NAME, {"word": "harbour", "count": 3}), (_NAME, {"word": "meadow", "count": 4}))
 _TOOL: Final = {
     "type": "function",
     "function": {
@@ -43,17 +47,6 @@ _TOOL: Final = {
     },
 }
 _QUESTION: Final = {"role": "user", "content": "Which?"}
-_CALLING: Final = {
-    "role": "assistant",
-    "content": "",
-    "tool_calls": [
-        {
-            "id": "000000000",
-            "type": "function",
-            "function": {"name": _NAME, "arguments": msgspec.json.encode(_ARGUMENTS).decode()},
-        }
-    ],
-}
 _SAID: Final = "That one."
 _GO_ON: Final = {"continue_final_message": True, "add_generation_prompt": False}
 
@@ -80,14 +73,16 @@ class _Answer(Struct, frozen=True):
 
 
 class ForeignChat:
-    def __init__(self, engine: Engine, defuse: ControlTokenEscaper) -> None:
+    def __init__(self, engine: Engine, defuse: ControlTokenEscaper, think: tuple[str, str] | None) -> None:
         self._engine = engine
         self._defuse = defuse
+        self._think = think
+        self._family: Family | None = None
         self._opening: str | None = None  # what the template writes before the name of a call
         self._is_tried = False
 
     def takes(self, request: ModelRequest) -> bool:
-        """Whether this request is for the engine's own chat path. Waits, the first time: call it `aside`."""
+        """Whether this request is for the engine's own chat path. It was learned before whether there is one."""
         options = request.options
         if options.response_format is not None or options.extra.keys() & {"grammar", "logprobs"}:
             return False
@@ -100,34 +95,46 @@ class ForeignChat:
             return False  # a tool that may be called with any object; a strict one was refused before
         if any(_repeats(bytes(tool.parameters)) for tool in request.tools):
             return False
-        return self._is_known()
-
-    def _is_known(self) -> bool:
-        if not self._is_tried:
-            try:
-                self._opening = self._learn()
-            except UpstreamBroken:
-                raise
-            except UpstreamError:
-                self._opening = None  # the template refuses such a conversation, or the engine cannot read its calls
-            self._is_tried = True
         return self._opening is not None
 
-    def _learn(self) -> str | None:
-        """How a call begins, if the engine reads what the template writes."""
-        called, said = self._render([_QUESTION, _CALLING]), self._render([_QUESTION, _assistant(_SAID)])
-        asked = self._render([_QUESTION], add_generation_prompt=True)
-        if _SAID not in said:
-            return None
-        same = len(os.path.commonprefix([asked, called]))  # noqa: RUF071 # of texts, not of paths
-        written = called[same:].removesuffix(said.rpartition(_SAID)[2])
+    def learn(self) -> Family | None:
+        """Find out, once, who can write and read calls: a family, if we can. Waits: call it `aside`."""
+        if not self._is_tried:
+            self._family = None if self._try(_CALLS) else learn(self._written, self._think)
+            if self._family is None and self._opening is None:
+                self._try(_CALLS[:1])
+            self._is_tried = True
+        return self._family
+
+    def _try(self, calls: Sequence[Call]) -> bool:
+        """Whether the engine reads what the template writes; then how a call begins is known."""
+        try:
+            self._opening = self._opening_of(calls)
+        except UpstreamBroken:
+            raise
+        except UpstreamError:
+            self._opening = None  # the template refuses such a conversation, or the engine cannot read its calls
+        return self._opening is not None
+
+    def _opening_of(self, calls: Sequence[Call]) -> str | None:
+        written = self._written(calls)
         opening, found, _ = written.partition(_NAME)
-        if not found or _NAME not in asked:
+        if not found or _NAME not in self._render([_QUESTION], add_generation_prompt=True):
             return None
         body = {"messages": [_QUESTION, _assistant(written)], "tools": [_TOOL], "tool_choice": "required", **_GO_ON}
-        answer = msgspec.json.decode(self._engine.answer({**body, "n_predict": 1, "temperature": 0}), type=_Answer)
-        calls = answer.choices[0].message.tool_calls if answer.choices else []
-        return opening if calls and _is_ours(calls[0].function) else None
+        body |= {"parallel_tool_calls": True, "n_predict": 1, "temperature": 0}
+        body["logit_bias"] = [[end, 100] for end in self._engine.header.ends]
+        answer = msgspec.json.decode(self._engine.answer(body), type=_Answer)
+        read = [_arguments(call.function) for choice in answer.choices[:1] for call in choice.message.tool_calls]
+        return opening if read == [arguments for _, arguments in calls] else None
+
+    def _written(self, calls: Sequence[Call]) -> str:
+        """What the template writes for these calls in an answer, without what it writes around any answer."""
+        said = self._render([_QUESTION, _assistant(_SAID)])
+        called = self._render([_QUESTION, _calling(calls)])
+        asked = self._render([_QUESTION], add_generation_prompt=True)
+        same = len(os.path.commonprefix([asked, called]))  # noqa: RUF071 # of texts, not of paths
+        return called[same:].removesuffix(said.rpartition(_SAID)[2]) if _SAID in said else ""
 
     def _render(self, messages: list[Message], *, add_generation_prompt: bool = False) -> str:
         body = {"messages": messages, "tools": [_TOOL], "add_generation_prompt": add_generation_prompt}
@@ -197,8 +204,21 @@ def _assistant(text: str) -> Message:
     return {"role": "assistant", "content": text}
 
 
-def _is_ours(function: _Function) -> bool:
+def _calling(calls: Sequence[Call]) -> Message:
+    """Ids as Mistral's templates want them, of nine digits."""
+    written = [
+        {
+            "id": f"{number:09}",
+            "type": "function",
+            "function": {"name": name, "arguments": msgspec.json.encode(arguments).decode()},
+        }
+        for number, (name, arguments) in enumerate(calls)
+    ]
+    return {"role": "assistant", "content": "", "tool_calls": written}
+
+
+def _arguments(function: _Function) -> object:
     try:
-        return function.name == _NAME and msgspec.json.decode(function.arguments) == _ARGUMENTS
+        return msgspec.json.decode(function.arguments) if function.name == _NAME else None
     except (msgspec.DecodeError, UnicodeError):
-        return False
+        return None

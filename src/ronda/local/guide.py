@@ -6,7 +6,7 @@ question a tool uses to describe itself, and whether the question names things t
 understanding. It needs a language that puts blanks between words, and misses what is said in other words ("Is it raining?"
 where the tool says weather); then the model answers, as it would have without this.
 
-Only the last question is looked at, so that nobody is called for "Thank you!". docs/models.md has the figures.
+Only the last question is looked at, so that no tool is called for "Thank you!". docs/models.md has the figures.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 
 A thread of its own starts it, since a child is told of the death of the thread that started it, not of the process; that
 thread then looks at it a few times a second. Memory is what it has beyond the mapped model (`RssAnon`), so that other programs
-which use the same file do not count. Time is its CPU time since it last said something: a busy machine makes nobody hang. Both
+which use the same file do not count. Time is its CPU time since it last said something: a busy machine makes no engine hang. Both
 can only be looked at on Linux.
 """
 
@@ -44,7 +44,7 @@ class Watch(Struct, frozen=True):
     interval: float = 0.2  # seconds between two looks
     memory: int = 512 * 2**20  # bytes more than it had when it was loaded
     seconds: float = 20.0  # of CPU time without a piece of an answer: a batch of a large prompt takes one or two
-    seconds_alone: float = 5.0  # … when nobody waits for an answer
+    seconds_alone: float = 5.0  # … when no caller waits for an answer
 
 
 class _Report(Struct, frozen=True):
@@ -95,7 +95,7 @@ class EngineProcess:
         self._seen_cpu = 0.0
         self._thread = threading.Thread(target=self._live, name="ronda-engine", daemon=True)
 
-    # ---- for whoever uses it -----------------------------------------------------------------------------------------
+    # ---- for its callers ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         self._thread.start()
@@ -103,6 +103,10 @@ class EngineProcess:
     @property
     def is_over(self) -> bool:
         return self.ended.done()
+
+    @property
+    def is_busy(self) -> bool:
+        return self._under_way > 0
 
     def stir(self) -> None:
         """It said something."""
@@ -115,7 +119,7 @@ class EngineProcess:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Somebody waits for an answer."""
+        """A caller waits for an answer."""
         with self._lock:
             self._under_way += 1
         self._stirred = True

@@ -36,7 +36,7 @@ from ronda.core.parts import (
     Video,
 )
 from ronda.core.plan import ToolSpec
-from ronda.wire.input_files import file_note, is_listed
+from ronda.wire.upstream.input_files import file_note, is_listed
 
 Message: TypeAlias = dict[str, Any]  # JSON for the template: only written here, never read
 
@@ -141,15 +141,17 @@ class _Writer:
 
     def add_results(self, results: Sequence[ToolResult]) -> None:
         for result in results:
-            id, name = self._names.get(result.call_id, (result.call_id, "tool"))
-            self.messages.append({"role": "tool", "tool_call_id": id, "name": name, "content": self._result(result)})
+            call_id, name = self._names.get(result.call_id, (result.call_id, "tool"))
+            self.messages.append(
+                {"role": "tool", "tool_call_id": call_id, "name": name, "content": self._result(result)}
+            )
 
     def _call(self, call: ToolCall) -> Message:
         # Counted, not copied: Mistral's templates refuse an id that has not exactly nine letters or digits.
-        id = f"{len(self._names):09d}"
-        self._names[call.id] = (id, call.name)
+        call_id = f"{len(self._names):09d}"
+        self._names[call.id] = (call_id, call.name)
         arguments = self._defuse(_object(call))
-        return {"id": id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+        return {"id": call_id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
     def _result(self, result: ToolResult) -> str:
         return self._defuse("\n".join([result.content, *[_note(item) for item in result.attachments]]))

@@ -96,15 +96,20 @@ class LocalModel:
         self._family = family_of(template)
         # Tools that the template words, though in a manner of which we have no family.
         self._foreign = (
-            ForeignChat(engine, self._defuse) if not self._words_tools and mentions_tools(template) else None
+            ForeignChat(engine, self._defuse, self._family.think)
+            if not self._words_tools and mentions_tools(template)
+            else None
         )
         if not self._words_tools:
             self._family = structs.replace(HERMES, think=self._family.think, noise=_RESULTS)
-        markers = set(self._family.markers)
-        self._controls = {text: number for text, number in engine.header.controls.items() if text in markers}
+        self._controls = self._control_tokens()
         # A small model that was shown no tools in training; `guide_calls` says otherwise for a request.
         self.guides_calls = engine.header.size < SMALL and not mentions_tools(template)
         self.thinks = self._family.think is not None or self._family.name == "harmony"
+
+    def _control_tokens(self) -> dict[str, int]:
+        markers = set(self._family.markers)
+        return {text: number for text, number in self._engine.header.controls.items() if text in markers}
 
     @property
     def _default_budget(self) -> int:
@@ -117,14 +122,16 @@ class LocalModel:
             enforces_format=self.enforces_format,
             count_tokens=self.count_tokens,
             load=self.load,
+            unload=self._engine.unload,
+            is_loaded=self._engine.is_loaded,
             problem=self.problem,
             thinks=self.thinks,
         )
 
     def enforces_format(self, options: Options) -> bool:
         """Whether the answer can be shown as it comes: a grammar keeps to the letter of most schemas; the end is checked."""
-        format = options.response_format
-        return format is None or format.type != "json_schema" or is_exact(format.schema)
+        asked = options.response_format
+        return asked is None or asked.type != "json_schema" or is_exact(asked.schema)
 
     async def load(self) -> str:
         """Load the model ahead of its first use; a line that says what was chosen for this machine."""
@@ -138,9 +145,9 @@ class LocalModel:
         """Refuse before a run starts what could only be refused in the middle of it."""
         self._engine.check()
         self._settings(plan.options)
-        format = plan.options.response_format
-        if format is not None and format.type == "json_schema":
-            check_schema_text(bytes(format.schema), "response_format")
+        asked = plan.options.response_format
+        if asked is not None and asked.type == "json_schema":
+            check_schema_text(bytes(asked.schema), "response_format")
         if (custom := custom_of(plan.options.extra)) is not None:
             check_grammar(custom, len(plan.options.extra["grammar"]))
         for tool in plan.tools:
@@ -153,9 +160,10 @@ class LocalModel:
             await self._engine.load()
         except BadConfig as error:  # the file was there when it was looked at
             raise UpstreamError(str(error)) from error
-        if self._foreign is not None and await self._engine.aside(partial(self._foreign.takes, request)):
+        foreign = None if self._foreign is None else await self._engine.aside(partial(self._foreign_for, request))
+        if foreign is not None:
             try:
-                return await self._call_foreign(self._foreign, request, settings, show)
+                return await self._call_foreign(foreign, request, settings, show)
             except CannotEnforce:
                 pass  # a schema that the engine's own path makes no grammar of; ours does, or says why not
         prepared = await self._engine.aside(partial(self._prepare, request, settings))
@@ -168,6 +176,16 @@ class LocalModel:
         finished = reading.finish(done)
         warnings = (*settings.warnings, *prepared.warnings)
         return msgspec.structs.replace(finished, warnings=warnings) if warnings else finished
+
+    def _foreign_for(self, request: ModelRequest) -> ForeignChat | None:
+        """The engine's own chat path, if this request is for it. A template that has taught us its calls is a family."""
+        if (foreign := self._foreign) is None:
+            return None
+        if (family := foreign.learn()) is not None:
+            self._family, self._words_tools, self._foreign = family, True, None
+            self._controls = self._control_tokens()
+            return None
+        return foreign if foreign.takes(request) else None
 
     async def _call_foreign(
         self, foreign: ForeignChat, request: ModelRequest, settings: Settings, show: Show
@@ -221,9 +239,9 @@ class LocalModel:
         return await self._engine.aside(partial(self._count_prompt, request, settings))
 
     def _count_prompt(self, request: ModelRequest, settings: Settings) -> int:
-        if self._foreign is not None and self._foreign.takes(request):
+        if (foreign := self._foreign_for(request)) is not None:
             with contextlib.suppress(CannotEnforce):
-                return self._count_foreign(request, settings, self._foreign.write(request, settings))
+                return self._count_foreign(request, settings, foreign.write(request, settings))
         return self._count(request, settings)
 
     def _count_foreign(self, request: ModelRequest, settings: Settings, body: dict[str, Any]) -> int:
@@ -290,7 +308,7 @@ class LocalModel:
         return ToolChoice("required", names) if names else None
 
     def _guided_call(self, request: ModelRequest, settings: Settings, budget: int, thinking: bool) -> str | None:
-        """The grammar of a call that nobody owes, but that the model should make and would not make by itself."""
+        """The grammar of a call that is not required, but that the model should make and would not make by itself."""
         if (choice := self._guided_choice(request, settings)) is None:
             return None
         try:

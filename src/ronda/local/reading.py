@@ -1,4 +1,4 @@
-"""The pieces of one completion → previews as they come, and the turn, whoever takes the answer apart."""
+"""The pieces of one completion → previews as they come, and the turn, whichever code takes the answer apart."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def check_schema_text(text: bytes, param: str) -> None:
     except RecursionError:
         raise _refusal(param, "the schema is nested too deep", f"{MAX_LEVELS} levels") from None
     except (msgspec.DecodeError, UnicodeError):
-        return  # whoever reads it says what is wrong with it
+        return  # its reader says what is wrong with it
     check_schema(schema, param)
 
 

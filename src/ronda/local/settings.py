@@ -2,7 +2,7 @@
 
 Every option works, is refused by name, or is on the short list of those that mean nothing to a model on this machine. How much
 to think is asked of every model by some clients; one that was not taught to answers all the same, with a warning.
-Pure: the prompt, the number of tokens and the grammar are added by whoever knows them.
+Pure: the prompt, the number of tokens and the grammar are added where they are known.
 """
 
 from __future__ import annotations

@@ -49,6 +49,17 @@ class Supervisor:
                 process.start()
             return self._process
 
+    @property
+    def is_up(self) -> bool:
+        """Whether the process is there, with its model loaded."""
+        process = self._process
+        return process is not None and not process.is_over and process.ready.done()
+
+    @property
+    def is_busy(self) -> bool:
+        process = self._process
+        return process is not None and not process.is_over and process.is_busy
+
     def check(self) -> None:
         """Raises EngineDown while it is not to be started."""
         left = self._down_until - self._now()

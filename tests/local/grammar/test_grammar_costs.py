@@ -29,10 +29,10 @@ COSTLY: Final[dict[str, Any]] = {
     "negations": nested(97, lambda inner: {"not": inner}),
     "required": nested(48, lambda inner: {"type": "object", "properties": {"a": inner}, "required": ["a"]}),
     "all of all of": nested(45, lambda inner: {"allOf": [inner, {"minLength": 1}]}),
-    "chain": chained(1000, lambda next: next),
-    "chain of arrays": chained(90, lambda next: {"anyOf": [{"type": "array", "items": next}, {"type": "null"}]}),
-    "chain of objects": chained(1000, lambda next: {"type": "object", "properties": {"a": next}, "required": ["a"]}),
-    "chain of allOf": chained(1000, lambda next: {"allOf": [next, {"minLength": 1}]}),
+    "chain": chained(1000, lambda inner: inner),
+    "chain of arrays": chained(90, lambda inner: {"anyOf": [{"type": "array", "items": inner}, {"type": "null"}]}),
+    "chain of objects": chained(1000, lambda inner: {"type": "object", "properties": {"a": inner}, "required": ["a"]}),
+    "chain of allOf": chained(1000, lambda inner: {"allOf": [inner, {"minLength": 1}]}),
     "two trees in one": {
         "$defs": {
             "a": {"type": "object", "properties": {"x": {"$ref": "#/$defs/a"}, "y": {"$ref": "#/$defs/b"}}},
@@ -79,8 +79,8 @@ def test_references_to_references_are_not_written_out_without_end() -> None:
     """Each level holds two of the next: 24 of them would be 16 million strings."""
     levels: dict[str, Any] = {}
     for n in range(24):
-        next = {"$ref": f"#/$defs/d{n + 1}"}
-        levels[f"d{n}"] = {"type": "object", "properties": {"x": next, "y": next}, "required": ["x", "y"]}
+        inner = {"$ref": f"#/$defs/d{n + 1}"}
+        levels[f"d{n}"] = {"type": "object", "properties": {"x": inner, "y": inner}, "required": ["x", "y"]}
     schema = {"$ref": "#/$defs/d0", "$defs": {**levels, "d24": {"type": "string"}}}
 
     with pytest.raises(SchemaError, match="at most 65536 can be enforced"):

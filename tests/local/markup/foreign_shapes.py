@@ -1,4 +1,4 @@
-"""Templates of which we have no family, and which the engine works out: in the shapes of public models, of our own making."""
+"""Templates of which we have no family: of our own making, in the shapes of public ones. The engine reads them, or we learn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from tests.local.markup.shapes import Call, Shape, Spell, after_name, chat, each, objects, rows
+from tests.local.markup.shapes import Call, Shape, Spell, after_name, chat, dsml, each, objects, rows
 
 
 def _numbered(calls: Sequence[Call]) -> str:
@@ -35,10 +35,19 @@ _KEYED: Final = each(
     after="]<|tools_suffix|>",
 )
 
+_IN_TAGS: Final = rows(
+    '<invoke name="{}">\n',
+    '<parameter name="',
+    '">',
+    "</parameter>\n",
+    "</invoke>\n",
+    open="<vendor:calls>\n",
+    close="</vendor:calls>",
+)
 
-def _foreign(model: str, made: tuple[str, Spell], *, single: bool = False) -> Shape:
-    """`single`: the engine's grammar lets one call into what such a template puts around all of them."""
-    return Shape(model, "generic", chat(made[0]), made[1], single=single)
+
+def _foreign(model: str, made: tuple[str, Spell]) -> Shape:
+    return Shape(model, "generic", chat(made[0]), made[1])
 
 
 FOREIGN: Final = [
@@ -61,26 +70,18 @@ FOREIGN: Final = [
         "like Hunyuan",
         after_name("<tool_call>", "\n```json\n", "\n```</tool_call>", around=("<tool_calls>", "</tool_calls>")),
     ),
-    _foreign(
-        "like MiniMax, parameters in tags",
-        rows(
-            '<invoke name="{}">\n',
-            '<parameter name="',
-            '">',
-            "</parameter>\n",
-            "</invoke>\n",
-            open="<vendor:calls>\n",
-            close="</vendor:calls>",
-        ),
-        single=True,
-    ),
-    _foreign("like Kimi, numbered", (_NUMBERED, _numbered), single=True),
     _foreign("like Apertus, keyed by name", (_KEYED, _keyed)),
     _foreign("like another Granite", objects("<function_call> ", "", listed=False, between="\n<function_call> ")),
 ]
 
-# The engine cannot tell how their calls are written.
-UNREAD: Final = [
+# How they are written is learned: the engine cannot tell, or reads only the first of several calls.
+LEARNED: Final = [
+    _foreign("like MiniMax, parameters in tags", _IN_TAGS),
+    _foreign("like Kimi, numbered", (_NUMBERED, _numbered)),
     _foreign("like GLM, keys and values", rows("<call>{}\n", "<key>", "</key>\n<value>", "</value>\n", "</call>\n")),
+    _foreign("like GigaChat 3.5", dsml("tool_calls", "｜GCML｜")),
     _foreign("like MiniCPM", rows('<function name="{}">', '<param name="', '">', "</param>", "</function>")),
 ]
+
+# Words, and neither tags nor JSON: nobody can tell where a value ends.
+UNREAD: Final = [_foreign("like nothing else", rows("CALL {} ", "WITH ", " SET TO ", " ", "END "))]

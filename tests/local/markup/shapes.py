@@ -151,19 +151,18 @@ def rows(
     return jinja, spell
 
 
-def dsml(wrapper: str) -> tuple[str, Spell]:
+def dsml(wrapper: str, mark: str = "｜DSML｜") -> tuple[str, Spell]:
     """DeepSeek's markup, which says of each value whether it is a text."""
-    mark = "｜DSML｜"
     row = (
         f"{{%- for key, value in {_ARGUMENTS} | items %}}{{{{ '<{mark}parameter name=\"' + key + '\" string=\"' }}}}"
         f"{{{{ 'true' if value is string else 'false' }}}}{{{{ '\">' }}}}"
         f"{{{{ value if value is string else value | tojson }}}}{{{{ '</{mark}parameter>\\n' }}}}{{% endfor %}}"
     )
     call = f"{{{{ '<{mark}invoke name=\"' + call.function.name + '\">\\n' }}}}{row}{{{{ '</{mark}invoke>\\n' }}}}"
-    open, close = f"\n\n<{mark}{wrapper}>\n", f"</{mark}{wrapper}>"
+    opened, close = f"\n\n<{mark}{wrapper}>\n", f"</{mark}{wrapper}>"
 
     def spell(calls: Sequence[Call]) -> str:
-        return open + "".join([one(name, arguments) for name, arguments in calls]) + close
+        return opened + "".join([one(name, arguments) for name, arguments in calls]) + close
 
     def one(name: str, arguments: Arguments) -> str:
         written = [
@@ -173,7 +172,7 @@ def dsml(wrapper: str) -> tuple[str, Spell]:
         ]
         return f'<{mark}invoke name="{name}">\n{"".join(written)}</{mark}invoke>\n'
 
-    return each(call, before=open, after=close), spell
+    return each(call, before=opened, after=close), spell
 
 
 _LITERAL: Final = '"\'" + value + "\'" if value is string else value | tojson if value is mapping else value | string'

@@ -51,5 +51,7 @@ OTHERS: Final = {
     "Granite, another": "{{ tools }}<function_call> {{ call | tojson }}",
     "LongCat": "{{ tools }}<longcat_tool_call>{{ call | tojson }}</longcat_tool_call>",
     "Apertus": "{{ tools }}<|tools_prefix|>[{{ call | tojson }}]<|tools_suffix|>",
+    "MiroThinker": "{{ tools }}<use_mcp_tool>\n<server_name>x</server_name>\n<tool_name>{{ name }}</tool_name>\n<arguments>"
+    '{{ arguments }}</arguments></use_mcp_tool><tool_call>\n{"name": ',
     "FunctionGemma": "{{ tools }}<start_function_call>call:{{ name }}{ {{- key }}:<escape>{{ value }}<escape>}",
 }

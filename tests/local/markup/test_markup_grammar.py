@@ -8,14 +8,21 @@ import msgspec
 import pytest
 from msgspec import Raw
 from msgspec.structs import replace
+from tests.local.markup.foreign_shapes import LEARNED
 from tests.local.markup.larks import compiles, matches
+from tests.local.markup.learning import learned
 from tests.local.markup.shapes import OWN
 
 from ronda.core.plan import AUTO, NONE, ResponseFormat, ToolChoice, ToolSpec
 from ronda.errors import BadRequest
 from ronda.local.markup import Family, MarkupReader, family_of, grammar_for
 
-FAMILIES: Final = {shape.family: family_of(shape.template) for shape in OWN} | {"generic": family_of("")}
+FAMILIES: Final = (
+    {shape.family: family_of(shape.template) for shape in OWN}
+    | {shape.model: learned(shape) for shape in LEARNED}
+    | {"generic": family_of("")}
+)
+SPELLED: Final = [(shape.family, shape) for shape in OWN] + [(shape.model, shape) for shape in LEARNED]
 # Families whose texts are in messages: what is around a thought, and around the answer.
 MESSAGES: Final = {
     "harmony": (
@@ -71,10 +78,10 @@ def grammar(
 
 # The call of get_weather as each family writes it, and the same with a unit that is not one; a call of now.
 _PARIS: Final = ("get_weather", {"city": "Paris", "unit": "%s", "days": 3})
-CALLS: Final = {shape.family: shape.spell([_PARIS]).strip("\n") for shape in OWN} | {
+CALLS: Final = {name: shape.spell([_PARIS]).strip("\n") for name, shape in SPELLED} | {
     "generic": '{"name": "get_weather", "arguments": {"city": "Paris", "unit": "%s", "days": 3}}',
 }
-SHORT: Final = {shape.family: shape.spell([("now", {})]).strip("\n") for shape in OWN} | {
+SHORT: Final = {name: shape.spell([("now", {})]).strip("\n") for name, shape in SPELLED} | {
     "generic": '{"name": "now", "arguments": {}}',
 }
 EACH: Final = pytest.mark.parametrize("name", CALLS)
@@ -339,7 +346,7 @@ def test_a_call_that_is_owed_can_fill_what_nobody_described(name: str) -> None:
         "properties": {"rows": {"type": "array"}, "more": {"type": "object"}},
         "required": ["rows", "more"],
     }
-    shape = next((shape for shape in OWN if shape.family == name), None)
+    shape = dict(SPELLED).get(name)
     arguments = {"rows": [{"a": "b", "n": 1}], "more": {"c": {"d": 2}}}
     written = (
         shape.spell([("fill", arguments)]) if shape else f'{{"name": "fill", "arguments": {json.dumps(arguments)}}}'

@@ -53,13 +53,16 @@ def test_a_required_call_is_made_and_valid(client: OpenAI, name: str) -> None:
 
 def test_a_response_format_binds_the_answer(client: OpenAI) -> None:
     schema = {"type": "object", "properties": {"mood": {"enum": ["good", "bad"]}}, "required": ["mood"]}
-    format: Any = {
+    answer_format: Any = {
         "type": "json_schema",
         "json_schema": {"name": "mood", "schema": {**schema, "additionalProperties": False}},
     }
 
     answer = client.chat.completions.create(
-        model="default", messages=[{"role": "user", "content": "How are you?"}], response_format=format, max_tokens=60
+        model="default",
+        messages=[{"role": "user", "content": "How are you?"}],
+        response_format=answer_format,
+        max_tokens=60,
     )
 
     assert json.loads(answer.choices[0].message.content or "")["mood"] in ("good", "bad")
@@ -84,14 +87,14 @@ def test_tools_and_a_response_format_go_together(client: OpenAI) -> None:
         "required": ["ok"],
         "additionalProperties": False,
     }
-    format: Any = {"type": "json_schema", "json_schema": {"name": "ok", "schema": schema}}
+    answer_format: Any = {"type": "json_schema", "json_schema": {"name": "ok", "schema": schema}}
     tools: Any = [declared("get_weather")]
 
     answer = client.chat.completions.create(
         model="default",
         messages=[{"role": "user", "content": "Is it raining in Paris?"}],
         tools=tools,
-        response_format=format,
+        response_format=answer_format,
         max_tokens=120,
         seed=3,
     )

@@ -3,9 +3,9 @@
 A token is at least one byte of what is written, so the bytes of the JSON text are a bound on the tokens; a decoder that is
 forced to write a literal writes it in the tokenizer's own pieces, which `count` may tell. What is required comes first and
 gets at least what it cannot do without; then everything gets enough to say something; then come the optional properties, in
-their order, as long as there is enough for them too; what is left goes to those who can use it.
+their order, as long as there is enough for them too; what is left goes to those that can use it.
 
-What nobody described (`{"type": "array"}`, `{}`) may hold objects and lists: rather a few items with room for such than many
+What is not described (`{"type": "array"}`, `{}`) may hold objects and lists: rather a few items with room for such than many
 without. What is left out for want of room is told by its path (`left_out`).
 """
 
@@ -44,12 +44,12 @@ from ronda.local.grammar.sizes import ENOUGH_TEXT, KEY_SIZE, MAX_ITEMS, Sizes
 
 MAX_DEPTH: Final = 40
 _MAX_PARTS: Final = 3_000  # of one fitted shape: a grammar of more takes too long to compile
-_KEY: Final = "^[A-Za-z0-9_.-]{1,24}$"  # of a property nobody named
+_KEY: Final = "^[A-Za-z0-9_.-]{1,24}$"  # of a property without a name
 _FEW: Final = 4
 _BESIDE_KEY: Final = 4  # what stands around a key
-_MEMBER: Final = KEY_SIZE + _BESIDE_KEY + ENOUGH_TEXT  # a property nobody named, with a text
+_MEMBER: Final = KEY_SIZE + _BESIDE_KEY + ENOUGH_TEXT  # a property without a name, with a text
 _ONE_MEMBER, _TWO_MEMBERS = 2 + _MEMBER, 2 + 2 * _MEMBER
-_MAX_OPEN: Final = 3  # levels of what nobody described inside each other: each doubles the grammar
+_MAX_OPEN: Final = 3  # levels of what is not described inside each other: each doubles the grammar
 _SCALARS: Final = (NULL, BOOLEAN, NUMBER, String())
 
 
@@ -61,7 +61,7 @@ class Fitter:
         self._cost = cost
         self._sizes = Sizes(expand, cost)
         self._parts = 0
-        self._open = 0  # levels of what nobody described that are being fitted
+        self._open = 0  # levels of what is not described that are being fitted
         self._path: list[str] = []
         self.left_out: list[str] = []
 
@@ -214,13 +214,13 @@ class Fitter:
         return replace(fitted, patterns=((pattern, value),), most=most)
 
     def _leave_out(self, *name: str) -> None:
-        """What nobody described is not spoken of: it has no name."""
+        """What is not described is not spoken of: it has no name."""
         if not self._open:
             self.left_out.append(".".join([*self._path, *name]))
 
 
 def _is_open(shape: Shape) -> bool:
-    """Whether a shape may hold what nobody described."""
+    """Whether a shape may hold what is not described."""
     match shape:
         case Anything():
             return True
@@ -233,7 +233,7 @@ def _is_open(shape: Shape) -> bool:
 
 
 def _spread(sizes: list[int], wants: list[int], left: int) -> list[int]:
-    """Give what is left to those who can use it, the same to each."""
+    """Give what is left to those that can use it, the same to each."""
     sizes = list(sizes)
     while hungry := [n for n, want in enumerate(wants) if want > sizes[n]]:
         share = left // len(hungry)

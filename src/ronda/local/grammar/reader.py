@@ -148,7 +148,7 @@ class SchemaReader:
         kinds = dict.fromkeys("number" if name == "integer" else name for name in listed if isinstance(name, str))
         if kinds and "any" not in kinds and not kinds.keys() & EVERY_TYPE.keys():
             raise Unsupported(f"{str(names)[:40]!r} is not a type", f"{place.pointer}/type")
-        if not kinds or "any" in kinds:  # whoever speaks of lengths means a text
+        if not kinds or "any" in kinds:  # lengths mean a text
             kinds = dict.fromkeys(kind for kind, words in _OF_KIND.items() if any(word in place.node for word in words))
         shape = union([self._of_kind(place, kind, listed) for kind in kinds if kind in EVERY_TYPE])
         shape = shape if kinds else ANYTHING
@@ -231,7 +231,7 @@ class SchemaReader:
         return shape
 
     def _reference(self, reference: str, base: str, pointer: str) -> Shape:
-        """What it leads to is read when somebody looks inside."""
+        """What it leads to is read when it is looked into."""
         found = self._document.find(reference, base)
         if found is None and reference.startswith(_STANDARD):
             return Object()  # any schema

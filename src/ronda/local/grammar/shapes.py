@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ronda.schema.bounds import SchemaError
 
-MAX_OPTIONS: Final = 64  # of one union: more are combinations nobody wrote
+MAX_OPTIONS: Final = 64  # of one union: more are combinations that no author wrote
 
 
 class Unsupported(SchemaError):

@@ -28,7 +28,7 @@ from ronda.local.grammar.shapes import (
 MAX_ITEMS: Final = 256
 ENOUGH_TEXT: Final = 60  # bytes in which something can be said
 _ENOUGH_NUMBER: Final = 12
-KEY_SIZE: Final = 26  # of a property nobody named
+KEY_SIZE: Final = 26  # of a property without a name
 _MOST_REQUIRED: Final = 10_000
 
 

@@ -4,7 +4,7 @@
 whether they are sound is for the loop to find out, so nothing inside them is judged, only where they end.
 
 A `CallReader` is given what follows a marker. It may find that this was no call after all (`prose`); until it knows, it puts
-nothing out, so that whoever holds the text can still show it as text.
+nothing out, so that the holder of the text can still show it as text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ronda.local.markup.output import Out
 State: TypeAlias = Literal[
     "undecided",  # may still be prose: nothing was put out
     "call",  # a call is open
-    "done",  # all calls of this marker were read, and what follows is somebody else's
+    "done",  # all calls of this marker were read, and what follows is not part of them
     "prose",  # not a call
 ]
 

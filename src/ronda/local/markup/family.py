@@ -1,7 +1,7 @@
 """The families of open-weight models, by how they write calls and thoughts. One row each; `recognition` tells which is whose.
 
 Which markers are control tokens depends on the vocabulary and, with llama.cpp, on how the file was converted. `control` holds
-what is usual; whoever has the vocabulary knows better (see `grammar_for`).
+what is usual; the code with the vocabulary knows better (see `grammar_for`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
+from ronda.local.markup.form import Form
 from ronda.local.markup.wrapper import Named, Tags, Wrapper
 
 FamilyName: TypeAlias = Literal[
@@ -47,6 +48,7 @@ FamilyName: TypeAlias = Literal[
     "phi4",  # <|tool_call|>[{"name": …, "arguments": {…}}]<|/tool_call|>: Phi-4-mini
     "internlm",  # <|action_start|><|plugin|>\n{"name": …, "parameters": {…}}<|action_end|>: InternLM 2 and 3
     "nemotron",  # <TOOLCALL>[{"name": …, "arguments": {…}}]</TOOLCALL>: Nemotron Nano 2
+    "learned",  # as a template of which we have no family writes them (`markup.learned`)
     "generic",  # {"name": …, "arguments": {…}}
 ]
 
@@ -64,6 +66,7 @@ class Family(Struct, frozen=True):
     control: frozenset[str] = frozenset()
     noise: tuple[str, ...] = ()  # markers that mean nothing inside an answer
     bare: Literal["json", "python"] | None = None
+    form: Form | None = None  # how we write calls ourselves; None: as `forms` says
 
     @property
     def opens(self) -> tuple[str, ...]:

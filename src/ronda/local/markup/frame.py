@@ -11,7 +11,7 @@ from typing import Final
 
 from ronda.local.grammar import Cost
 from ronda.local.markup.family import Family
-from ronda.local.markup.forms import CHANNELS, FORMS, Channels
+from ronda.local.markup.forms import CHANNELS, Channels, form_of
 from ronda.local.markup.lark import ANY_TEXT, Lark, alternatives, in_regex
 
 _LINES: Final = '("\\n\\n" | "\\n")?'
@@ -25,7 +25,7 @@ class Frame:
 
     def __init__(self, family: Family, lark: Lark, *, thinking_open: bool) -> None:
         self._family = family
-        self._form = FORMS[family.name]
+        self._form = form_of(family)
         self._lark = lark
         self._open = thinking_open
         self._channels = CHANNELS.get(family.name)

@@ -25,7 +25,7 @@ from ronda.errors import BadRequest, quote_names
 from ronda.local.grammar import BoundedSchema, Cost, TooSmall, is_exact
 from ronda.local.markup.custom import Custom, custom_of, lark_of, regex_of
 from ronda.local.markup.family import Family
-from ronda.local.markup.forms import FORMS
+from ronda.local.markup.forms import form_of
 from ronda.local.markup.frame import Frame
 from ronda.local.markup.lark import Lark
 from ronda.schema.bounds import SchemaError
@@ -39,7 +39,7 @@ def grammar_for(
     family: Family,
     tools: Sequence[ToolSpec],
     choice: ToolChoice,
-    format: ResponseFormat | None,
+    answer_format: ResponseFormat | None,
     *,
     budget: int,
     deadline: int,
@@ -60,7 +60,7 @@ def grammar_for(
     tokens that are needed, for a call that is owed and cannot be made within the budget.
     """
     custom = custom_of(extra)
-    if custom is not None and format is not None:
+    if custom is not None and answer_format is not None:
         raise BadRequest("`grammar` and `response_format` are mutually exclusive: send one of them", param="grammar")
     allowed = [] if choice.mode == "none" else [tool for tool in tools if not choice.names or tool.name in choice.names]
     lark = Lark(family.control, tokens)
@@ -69,8 +69,8 @@ def grammar_for(
         if not allowed:
             raise BadRequest("a call is required, but there is no tool that may be called", param="tool_choice")
         return lark.write(writer.owed(allowed, deadline))
-    if custom is not None or format is not None:
-        answer = writer.custom(custom) if custom is not None else writer.answer(format)
+    if custom is not None or answer_format is not None:
+        answer = writer.custom(custom) if custom is not None else writer.answer(answer_format)
         return lark.write(writer.frame.instead(writer.calls(allowed), answer, parallel=parallel))
     if choice.mode == "none" and tools:  # they stay in the prompt, where a small model takes them for an invitation
         return lark.write(writer.frame.never())
@@ -97,16 +97,20 @@ class _Writer:
         self.frame = frame
         self._tell = tell
         self._lark = lark
-        self._form = FORMS[family.name]
+        self._form = form_of(family)
         self._budget = budget
         self._json_cost = Cost(count)
         self._cost = Cost(count, self._form.key, self._form.quotes)
 
     # ---- answers -------------------------------------------------------------------------------------------------------
 
-    def answer(self, format: ResponseFormat | None) -> str:
-        schema = msgspec.json.decode(format.schema) if format is not None and format.type == "json_schema" else None
-        if schema is None:  # any object: limits on what nobody described would only be in the way
+    def answer(self, answer_format: ResponseFormat | None) -> str:
+        schema = (
+            msgspec.json.decode(answer_format.schema)
+            if answer_format is not None and answer_format.type == "json_schema"
+            else None
+        )
+        if schema is None:  # any object: limits on what is not described would only be in the way
             return self._lark.json(BoundedSchema(_ANY).schema())
         return self._json(schema, "response_format")
 

@@ -162,7 +162,7 @@ class Plain:
         """Whether a marker with nothing to end is left over from something, or talked about."""
         if marker in self._family.control or marker in self._noise:
             return True
-        if marker == self._unthink:  # perhaps of a thought that the prompt began, and nobody told us
+        if marker == self._unthink:  # perhaps of a thought that the prompt began, and we were not told
             begun = self._family.think is not None and not self._has_thought
             return begun or self._line_start or not self._family.is_text(marker)
         return marker in self._closes and out.calls > 0
@@ -201,7 +201,7 @@ class Plain:
         out.text(piece)
 
     def _begin_text(self) -> None:
-        """After a call or a thought: what follows is a text of its own, and its first blanks are nobody's."""
+        """After a call or a thought: what follows is a text of its own, and its first blanks belong to neither."""
         self._lead, self._keep_lead, self._line_start = "", False, True
 
     # ---- thoughts -------------------------------------------------------------------------------------------------------

@@ -66,8 +66,17 @@ class _Sign(Struct, frozen=True):
         return all(sign in template for sign in self.needs) and not any(sign in template for sign in self.unless)
 
 
-# Signs of forms that nobody here reads, which stand beside `<tool_call>` in templates that show one of them.
-_OTHER_TAGS: Final = ("<invoke", "<arg_key", "<function=", "<parameter=", "<tool_sep", "]<]minimax[>[", "<args>")
+# Signs of forms that are not read here, which stand beside `<tool_call>` in templates that show one of them.
+_OTHER_TAGS: Final = (
+    "<invoke",
+    "<arg_key",
+    "<function=",
+    "<parameter=",
+    "<tool_sep",
+    "]<]minimax[>[",
+    "<args>",
+    "<use_mcp_tool>",
+)
 
 _SIGNS: Final = (
     _Sign(ATEM, ("<atem:function_calls>",)),
