@@ -207,7 +207,7 @@ async def test_a_new_start_removes_what_a_killed_process_left_and_nothing_of_oth
     file = await store.add("ann", b"stays", FileFacts("a"))
     orphan = blobs.begin()
     orphan.write(b"placed, and its row never written")
-    hash, _ = orphan.finish()
+    digest, _ = orphan.finish()
     orphan.place()
     left = tmp_path / "incoming" / "left"
     left.write_bytes(b"half")
@@ -216,7 +216,7 @@ async def test_a_new_start_removes_what_a_killed_process_left_and_nothing_of_oth
         await FileStore(catalog.files, FolderBlobs(tmp_path)).sweep()
         assert not left.exists()
         assert blobs.hashes() == [file.hash]
-        assert hash != file.hash
+        assert digest != file.hash
         other = await upload.finish(FileFacts("b"))
     assert await store.read(other) == b"coming in"
     orphan.discard()

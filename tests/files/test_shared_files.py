@@ -35,10 +35,10 @@ def test_a_file_that_one_server_took_another_gives_and_deletes(tmp_path: Path, p
             )
             for name in ("one", "other")
         )
-        id = upload(one, b"what is in it")
-        content = other.stream(f"/files/{id}/content")
-        deleted = other.ask("DELETE", f"/files/{id}")
-        gone, _ = one.ask("GET", f"/files/{id}")
+        file_id = upload(one, b"what is in it")
+        content = other.stream(f"/files/{file_id}/content")
+        deleted = other.ask("DELETE", f"/files/{file_id}")
+        gone, _ = one.ask("GET", f"/files/{file_id}")
         left = bucket.hashes()
 
     assert content == b"what is in it"

@@ -164,8 +164,8 @@ def lives(draw: st.DrawFn) -> list[Event]:
 
     for _ in range(draw(st.integers(0, 6))):
         match run.todo():
-            case [CallModel(round=round, last=last, nudge=nudge)]:
-                happen(ModelStarted(round, last=last, nudge=nudge, at=2.0))
+            case [CallModel(round=round_index, last=last, nudge=nudge)]:
+                happen(ModelStarted(round_index, last=last, nudge=nudge, at=2.0))
                 broken: list[Event] = [
                     ModelInterrupted(AssistantTurn((Text("hm"),), "interrupted"), "gone"),
                     ModelFailed("no"),
@@ -179,10 +179,10 @@ def lives(draw: st.DrawFn) -> list[Event]:
                 )
             case [CallTool(), *_] as actions:
                 ids = [action.call.id for action in actions if type(action) is CallTool]
-                for id in ids:
-                    happen(ToolStarted(id, at=3.0))
-                for id in draw(st.permutations(ids)):
-                    happen(ToolFinished(ToolResult(id, draw(short), draw(st.booleans())), at=4.0))
+                for run_id in ids:
+                    happen(ToolStarted(run_id, at=3.0))
+                for run_id in draw(st.permutations(ids)):
+                    happen(ToolFinished(ToolResult(run_id, draw(short), draw(st.booleans())), at=4.0))
             case [Check()]:
                 happen(Checked(draw(st.none() | short), at=4.0))
             case [Finish() as end]:

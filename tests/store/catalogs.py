@@ -45,8 +45,8 @@ class AgentsContract(Contract):
             assert await catalog.agents.find("ann", "ag_1") == AgentRow(
                 "ag_1", 0, 0, (0,), False, 10.0, 10.0, Raw(b'{"a":1}')
             )
-            for owner, id in (("bob", "ag_1"), ("", "ag_1"), ("ann", "ag_2")):
-                assert await catalog.agents.find(owner, id) is None
+            for owner, agent_id in (("bob", "ag_1"), ("", "ag_1"), ("ann", "ag_2")):
+                assert await catalog.agents.find(owner, agent_id) is None
 
     async def test_nobody_but_its_owner_changes_an_agent(self) -> None:
         async with self.opened() as catalog:
@@ -54,13 +54,13 @@ class AgentsContract(Contract):
             await agents.create("ann", "ag_1", b"1", 10.0)
             await agents.set_alias("ann", "ag_1", "live", 0, 11.0)
             before = await agents.find("ann", "ag_1"), await agents.aliases("ann", "ag_1")
-            for owner, id in (("bob", "ag_1"), ("ann", "ag_2")):
-                assert await agents.update(owner, id, b"2", True, 20.0) is False
-                assert await agents.switch(owner, id, 0, 20.0) is False
-                assert await agents.set_alias(owner, id, "live", 0, 20.0) is None
-                assert await agents.delete_alias(owner, id, "live") is False
-                assert await agents.delete(owner, id) is False
-                assert await agents.aliases(owner, id) == []
+            for owner, agent_id in (("bob", "ag_1"), ("ann", "ag_2")):
+                assert await agents.update(owner, agent_id, b"2", True, 20.0) is False
+                assert await agents.switch(owner, agent_id, 0, 20.0) is False
+                assert await agents.set_alias(owner, agent_id, "live", 0, 20.0) is None
+                assert await agents.delete_alias(owner, agent_id, "live") is False
+                assert await agents.delete(owner, agent_id) is False
+                assert await agents.aliases(owner, agent_id) == []
             assert (await agents.find("ann", "ag_1"), await agents.aliases("ann", "ag_1")) == before
 
     async def test_an_update_adds_a_version_and_makes_it_the_current_one(self) -> None:
@@ -111,8 +111,8 @@ class AgentsContract(Contract):
 
     async def test_agents_are_listed_in_the_order_they_were_made(self) -> None:
         async with self.opened() as catalog:
-            for id, owner, now in (("ag_3", "ann", 1.0), ("ag_2", "bob", 2.0), ("ag_1", "ann", 3.0)):
-                await catalog.agents.create(owner, id, b"{}", now)
+            for agent_id, owner, now in (("ag_3", "ann", 1.0), ("ag_2", "bob", 2.0), ("ag_1", "ann", 3.0)):
+                await catalog.agents.create(owner, agent_id, b"{}", now)
             assert [row.id for row in await catalog.agents.of("ann")] == ["ag_3", "ag_1"]
             assert [row.id for row in await catalog.agents.of("cay")] == []
 
@@ -141,12 +141,12 @@ class ConversationsContract(Contract):
             await talks.create("ann", "conv_1", b"{}", 10.0, [RunRow("run_1", 3), RunRow("run_2")])
             assert await talks.find("ann", "conv_1") == ConversationRow("conv_1", 10.0, 10.0, Raw(b"{}"))
             assert await talks.runs("ann", "conv_1") == [RunRow("run_1", 3), RunRow("run_2")]
-            for owner, id in (("bob", "conv_1"), ("ann", "conv_2")):
-                assert await talks.find(owner, id) is None
-                assert await talks.runs(owner, id) == []
-                assert await talks.delete(owner, id) is False
+            for owner, conversation_id in (("bob", "conv_1"), ("ann", "conv_2")):
+                assert await talks.find(owner, conversation_id) is None
+                assert await talks.runs(owner, conversation_id) == []
+                assert await talks.delete(owner, conversation_id) is False
                 with pytest.raises(WriteConflict):
-                    await talks.add_run(owner, id, 2, "run_3", 20.0)
+                    await talks.add_run(owner, conversation_id, 2, "run_3", 20.0)
             assert await talks.runs("ann", "conv_1") == [RunRow("run_1", 3), RunRow("run_2")]
 
     async def test_of_two_that_go_on_from_the_same_place_one_does(self) -> None:
@@ -162,16 +162,16 @@ class ConversationsContract(Contract):
 
     async def test_conversations_are_listed_in_the_order_they_were_begun(self) -> None:
         async with self.opened() as catalog:
-            for id, owner, now in (("conv_3", "ann", 1.0), ("conv_2", "bob", 2.0), ("conv_1", "ann", 3.0)):
-                await catalog.conversations.create(owner, id, b"{}", now)
+            for conversation_id, owner, now in (("conv_3", "ann", 1.0), ("conv_2", "bob", 2.0), ("conv_1", "ann", 3.0)):
+                await catalog.conversations.create(owner, conversation_id, b"{}", now)
             assert [row.id for row in await catalog.conversations.of("ann")] == ["conv_3", "conv_1"]
 
     async def test_the_agent_of_a_conversation_is_known_until_its_next_run(self) -> None:
         async with self.opened() as catalog:
             talks = catalog.conversations
             assert await talks.agents("ann") == {}
-            for owner, id in (("ann", "conv_1"), ("ann", "conv_2"), ("bob", "conv_3")):
-                await talks.create(owner, id, b"{}", 10.0, [RunRow("r0"), RunRow("r1")])
+            for owner, run_id in (("ann", "conv_1"), ("ann", "conv_2"), ("bob", "conv_3")):
+                await talks.create(owner, run_id, b"{}", 10.0, [RunRow("r0"), RunRow("r1")])
             await talks.note_agents([("conv_1", "r1", "ag_1"), ("conv_2", "r0", "ag_1"), ("conv_3", "r1", "ag_3")])
             assert (await talks.agents("ann"), await talks.agents("bob")) == ({"conv_1": "ag_1"}, {"conv_3": "ag_3"})
             await talks.note_agents([("conv_1", "r1", "ag_2"), ("nothing", "r1", "ag_2")])

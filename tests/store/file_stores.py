@@ -31,10 +31,10 @@ class FilesContract(Contract):
         async with self.opened() as catalog:
             files, dropped = catalog.files, list[str]()
             await self.add(catalog, "ann", stored("f1"))
-            for owner, id in (("bob", "f1"), ("", "f1"), ("ann", "f2")):
-                assert await files.find(owner, id, 11.0) is None
+            for owner, file_id in (("bob", "f1"), ("", "f1"), ("ann", "f2")):
+                assert await files.find(owner, file_id, 11.0) is None
                 assert await files.of(owner, 11.0, "f1") == []
-                assert await files.remove(owner, id, dropped.append) is False
+                assert await files.remove(owner, file_id, dropped.append) is False
             assert dropped == []
             assert await files.find("ann", "f1", 11.0) == stored("f1")
             assert await files.remove("ann", "f1", dropped.append) is True
@@ -54,8 +54,8 @@ class FilesContract(Contract):
             dropped = list[str]()
             await self.add(catalog, "ann", stored("f1"), stored("f2"))
             await self.add(catalog, "bob", stored("f3"))
-            for owner, id in (("ann", "f2"), ("bob", "f3")):
-                await catalog.files.remove(owner, id, dropped.append)
+            for owner, file_id in (("ann", "f2"), ("bob", "f3")):
+                await catalog.files.remove(owner, file_id, dropped.append)
                 assert dropped == []
             await catalog.files.drop_unknown(["aa", "bb"], dropped.append)
             assert dropped == ["bb"]
@@ -152,17 +152,22 @@ class SkillsContract(Contract):
             skills = catalog.skills
             assert (await skills.find("ann", "s1"), await skills.of("ann")) == (None, [])
             await skills.create("ann", skill("s1"))
-            for owner, id in (("bob", "s1"), ("", "s1"), ("ann", "s2")):
-                assert await skills.find(owner, id) is None
-                assert await skills.replace(owner, skill(id)) is False
-                assert await skills.delete(owner, id) is False
+            for owner, skill_id in (("bob", "s1"), ("", "s1"), ("ann", "s2")):
+                assert await skills.find(owner, skill_id) is None
+                assert await skills.replace(owner, skill(skill_id)) is False
+                assert await skills.delete(owner, skill_id) is False
             assert await skills.of("bob") == []
             assert await skills.find("ann", "s1") == skill("s1")
 
     async def test_skills_are_listed_in_the_order_they_were_made(self) -> None:
         async with self.opened() as catalog:
-            for id, owner, created in (("s3", "ann", 1.0), ("s2", "bob", 2.0), ("s9", "ann", 3.0), ("s1", "ann", 3.0)):
-                await catalog.skills.create(owner, skill(id, created))
+            for skill_id, owner, created in (
+                ("s3", "ann", 1.0),
+                ("s2", "bob", 2.0),
+                ("s9", "ann", 3.0),
+                ("s1", "ann", 3.0),
+            ):
+                await catalog.skills.create(owner, skill(skill_id, created))
             assert [one.id for one in await catalog.skills.of("ann")] == ["s3", "s9", "s1"]
 
     async def test_an_id_of_a_skill_is_given_once(self) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
 from ronda.store import StoreError
-from ronda.wire.file_kinds import Utf8Check
+from ronda.wire.shared.file_kinds import Utf8Check
 
 if sys.platform != "win32":
     import fcntl
@@ -47,10 +47,10 @@ class NewBlob(Protocol):
 class Blobs(Protocol):
     def begin(self) -> NewBlob: ...
 
-    def open(self, hash: str) -> BinaryIO:
+    def open(self, digest: str) -> BinaryIO:
         """FileNotFoundError for bytes that are not here."""
 
-    def drop(self, hash: str) -> None: ...
+    def drop(self, digest: str) -> None: ...
 
     def hashes(self) -> list[str]: ...
 
@@ -86,12 +86,12 @@ class FolderBlobs:
             incoming.mkdir(mode=0o700, exist_ok=True)
             return _NewFile(self, incoming / secrets.token_hex(16))
 
-    def open(self, hash: str) -> BinaryIO:
-        return open(self.path(hash), "rb")
+    def open(self, digest: str) -> BinaryIO:
+        return open(self.path(digest), "rb")
 
-    def drop(self, hash: str) -> None:
+    def drop(self, digest: str) -> None:
         with contextlib.suppress(FileNotFoundError):
-            self.path(hash).unlink()
+            self.path(digest).unlink()
 
     def hashes(self) -> list[str]:
         return [path.name for path in self._folder.glob("??/*") if HASH.match(path.name)]
@@ -107,9 +107,9 @@ class FolderBlobs:
                 finally:
                     os.close(file)
 
-    def path(self, hash: str) -> Path:
-        assert HASH.match(hash), hash
-        return self._folder / hash[:2] / hash
+    def path(self, digest: str) -> Path:
+        assert HASH.match(digest), digest
+        return self._folder / digest[:2] / digest
 
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:
@@ -142,12 +142,12 @@ class _NewFile:
                 rest = rest[os.write(self._file, rest) :]
 
     def finish(self) -> tuple[str, bool]:
-        hash, is_text = self._digest.finish()
+        digest, is_text = self._digest.finish()
         with self._mutex, self._blobs.explained():
             os.fsync(self._file)
-            self._target = self._blobs.path(hash)
+            self._target = self._blobs.path(digest)
             self._target.parent.mkdir(mode=0o700, exist_ok=True)
-        return hash, is_text
+        return digest, is_text
 
     def place(self) -> None:
         """Over what may be there under the same hash: that is the same."""
@@ -171,13 +171,13 @@ class MemoryBlobs:
     def begin(self) -> NewBlob:
         return _NewBytes(self)
 
-    def open(self, hash: str) -> BinaryIO:
-        if hash not in self.contents:
-            raise FileNotFoundError(errno.ENOENT, hash)
-        return BytesIO(self.contents[hash])
+    def open(self, digest: str) -> BinaryIO:
+        if digest not in self.contents:
+            raise FileNotFoundError(errno.ENOENT, digest)
+        return BytesIO(self.contents[digest])
 
-    def drop(self, hash: str) -> None:
-        self.contents.pop(hash, None)
+    def drop(self, digest: str) -> None:
+        self.contents.pop(digest, None)
 
     def hashes(self) -> list[str]:
         return list(self.contents)

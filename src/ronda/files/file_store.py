@@ -18,7 +18,7 @@ from ronda.core.files import FileSource, StoredFile
 from ronda.errors import NotFound, TooLarge
 from ronda.files.blobs import Blobs, NewBlob
 from ronda.store.files import FileQuota, Files, QuotaExceeded
-from ronda.wire.file_kinds import OCTETS, format_of, mime_type_of
+from ronda.wire.shared.file_kinds import OCTETS, format_of, mime_type_of
 
 USER_UPLOAD: Final = FileSource("user_upload")
 INPUT: Final = FileSource("input_file")
@@ -80,9 +80,9 @@ class FileStore:
             return await upload.finish(facts)
 
     async def keep(self, owner: str, blob: NewBlob, facts: FileFacts) -> StoredFile:
-        hash, is_text = await asyncio.to_thread(blob.finish)
+        digest, is_text = await asyncio.to_thread(blob.finish)
         now = self._clock()
-        format = format_of(facts.name, facts.format)
+        file_format = format_of(facts.name, facts.format)
         lifetime = facts.lifetime
         if lifetime is None and facts.session:
             lifetime = self.limits.session_seconds
@@ -90,12 +90,12 @@ class FileStore:
             id=facts.id or f"file-{secrets.token_hex(16)}",
             name=facts.name,
             size=blob.size,
-            hash=hash,
-            mime_type=facts.mime_type if facts.mime_type not in ("", OCTETS) else mime_type_of(format),
+            hash=digest,
+            mime_type=facts.mime_type if facts.mime_type not in ("", OCTETS) else mime_type_of(file_format),
             created=now,
             purpose=facts.purpose,
             source=facts.source,
-            format=format,
+            format=file_format,
             is_text=is_text,
             session=facts.session,
             expires=None if lifetime is None else now + lifetime,
@@ -125,10 +125,10 @@ class FileStore:
             await self._rows.remove(owner, one.id, self._blobs.drop)
         return True
 
-    async def find(self, owner: str, id: str) -> StoredFile:
-        file = await self._rows.find(owner, id, self._clock())
+    async def find(self, owner: str, file_id: str) -> StoredFile:
+        file = await self._rows.find(owner, file_id, self._clock())
         if file is None:
-            raise not_found(id)
+            raise not_found(file_id)
         return file
 
     async def of(self, owner: str, session: str | None = None) -> list[StoredFile]:
@@ -160,9 +160,9 @@ class FileStore:
         finally:
             opened.close()
 
-    async def delete(self, owner: str, id: str) -> None:
-        if not await self._rows.remove(owner, id, self._blobs.drop):
-            raise not_found(id)
+    async def delete(self, owner: str, file_id: str) -> None:
+        if not await self._rows.remove(owner, file_id, self._blobs.drop):
+            raise not_found(file_id)
 
     async def prolong(self, owner: str, session: str) -> None:
         """A session was used: its files stay."""
@@ -170,6 +170,10 @@ class FileStore:
 
     async def delete_session(self, owner: str, session: str) -> None:
         await self._rows.remove_session(owner, session, self._blobs.drop)
+
+    async def delete_owner(self, owner: str) -> int:
+        """All of an owner's, expired ones too; how many they were."""
+        return await self._rows.remove_owner(owner, self._blobs.drop)
 
     async def remove_expired(self) -> None:
         await self._rows.remove_expired(self._clock(), self._blobs.drop)
@@ -214,5 +218,5 @@ class Upload:
             await asyncio.to_thread(self.blob.write, data)
 
 
-def not_found(id: str) -> NotFound:
-    return NotFound(f"File '{id[:200]}' not found or expired", code="file_not_found")
+def not_found(file_id: str) -> NotFound:
+    return NotFound(f"File '{file_id[:200]}' not found or expired", code="file_not_found")

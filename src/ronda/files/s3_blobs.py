@@ -50,11 +50,11 @@ class S3Blobs:
     def begin(self) -> NewBlob:
         return _NewObject(self)
 
-    def open(self, hash: str) -> BinaryIO:
-        return BufferedReader(_Object(self, self.key(hash)), _AT_A_TIME)
+    def open(self, digest: str) -> BinaryIO:
+        return BufferedReader(_Object(self, self.key(digest)), _AT_A_TIME)
 
-    def drop(self, hash: str) -> None:
-        self.remove(self.key(hash))
+    def drop(self, digest: str) -> None:
+        self.remove(self.key(digest))
 
     def hashes(self) -> list[str]:
         names = [str(one.object_name).rpartition("/")[2] for one in self._list(self.prefix)]
@@ -66,9 +66,9 @@ class S3Blobs:
             if datetime.now(UTC) - one.last_modified > _ABANDONED_AFTER:
                 self.remove(one.object_name)
 
-    def key(self, hash: str) -> str:
-        assert HASH.match(hash), hash
-        return f"{self.prefix}{hash[:2]}/{hash}"
+    def key(self, digest: str) -> str:
+        assert HASH.match(digest), digest
+        return f"{self.prefix}{digest[:2]}/{digest}"
 
     def incoming_key(self) -> str:
         return self.prefix + _INCOMING + secrets.token_hex(16)

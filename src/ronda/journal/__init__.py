@@ -88,6 +88,7 @@ class RunSummary(Struct, frozen=True):
     figures: Figures | None = None
     questions: tuple[OpenQuestion, ...] = ()
     owner: str = ""
+    kept: bool = False  # its owner has marked it
 
 
 class RunQuery(Struct, frozen=True):
@@ -112,6 +113,7 @@ class RunQuery(Struct, frozen=True):
     root: str | None = None
     group: str | None = None
     names: tuple[str, ...] | None = None  # these alone
+    kept: bool | None = None  # those that are marked so, or those that are not
 
 
 class RunCounts(Struct, frozen=True):
@@ -143,14 +145,26 @@ class RunErrors(Struct, frozen=True):
     last: float
 
 
+class RunModel(Struct, frozen=True):
+    """What was asked of a model, in runs that ended: `calls` are their rounds. `cost` as in `RunStep`."""
+
+    model: str
+    runs: int
+    calls: int
+    failed: int
+    cost: float | None
+
+
 class RunSurvey(Struct, frozen=True):
-    """`errors` are the most frequent first, and no more than `MOST_ERRORS`."""
+    """`errors` and `models` are the most frequent first, and no more than `MOST_ERRORS` and `MOST_MODELS`."""
 
     steps: list[RunStep]
     errors: list[RunErrors]
+    models: list[RunModel]
 
 
 MOST_ERRORS: Final = 100  # kinds: as many as a person reads
+MOST_MODELS: Final = 50  # likewise
 LONGEST_LOOK_BACK: Final = (
     86400.0  # seconds before a span that runs which ended in it may have begun: no index is by end
 )
@@ -253,6 +267,10 @@ class Journal(Protocol):
 
         `waiting`: paused, too. The answer resumes it.
         """
+
+    async def mark_kept(self, run: str, owner: str, *, kept: bool) -> bool:
+        """Note for lists that the owner of a run wants to keep it, or not any more. It changes nothing else: neither the run nor
+        when it is forgotten. False for a run that is not known, or another owner's."""
 
     async def forget(self, run: str) -> bool:
         """Forget a run for good: its events, and the calls it handed out. False for one that is not known.

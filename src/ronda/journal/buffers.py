@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
@@ -16,6 +17,7 @@ from ronda.journal import OpenQuestion, Watcher, driven_here
 from ronda.journal.previews import PendingPreviews, PreviewBatch, outlives
 from ronda.journal.tally import Figures, Tally
 
+FIGURES_EVERY: Final = 1.0  # seconds between two writes of the figures of a run that is under way
 LARGE: Final = 256 << 10  # as `core.sizes` counts: more than this is not for the event loop
 
 _log = logging.getLogger(__name__)
@@ -25,15 +27,15 @@ class RunBuffer:
     """A run that is driven here, and what of it waits to be written."""
 
     __slots__ = (
-        "__weakref__", "can_wait", "dirty", "error", "expected", "finished", "is_awaited", "is_reported", "key", "marked", "name",
-        "next", "owner", "pending", "previews", "questions", "released", "size", "tally", "waiting", "waits_within",
-        "was_waiting",
+        "__weakref__", "can_wait", "dirty", "error", "expected", "figures_due", "finished", "has_lost_figures", "is_awaited",
+        "is_reported", "key", "marked", "name", "next", "owner", "pending", "previews", "questions", "released", "size",
+        "tally", "uncounted", "waiting", "waits_within", "was_waiting",
     )  # fmt: skip
 
-    def __init__(self, name: str, key: int, next: int) -> None:
+    def __init__(self, name: str, key: int, next_position: int) -> None:
         self.name = name
         self.key = key  # 0: not in the database yet
-        self.next = next  # the number of the first pending event
+        self.next = next_position  # the number of the first pending event
         self.pending: list[Event] = []
         self.size = 0  # of the pending events, as `core.sizes` counts
         self.previews: PendingPreviews | None = None  # of one that outlives its process
@@ -41,6 +43,9 @@ class RunBuffer:
         self.questions: tuple[OpenQuestion, ...] | None = None  # None: as they were
         self.waits_within = False  # with these open nothing happens, although a tool of it may run
         self.tally = Tally()
+        self.uncounted: list[Event] = []  # facts that the tally does not have: they are counted when it is written
+        self.figures_due = 0.0  # when they are to be written next, by the monotonic clock, if there are new ones
+        self.has_lost_figures = False  # those that were to be written last were not
         self.owner = ""
         self.dirty = False
         self.is_awaited = False  # a barrier waits for it
@@ -53,6 +58,20 @@ class RunBuffer:
         self.waiting = False  # there is nothing to do until an answer comes
         self.error: RondaError | None = None  # events are missing: nothing more can be kept
         self.is_reported = False  # the driver knows
+
+    def are_figures_due(self, is_let_go: bool) -> bool:
+        """Whether to write the figures of a run that goes on, or is left. Those of one that begins or ends go with that."""
+        if not self.uncounted and not self.has_lost_figures:
+            return False
+        return is_let_go or self.waiting or time.monotonic() >= self.figures_due
+
+    def take_figures(self) -> Figures:
+        """They are written now."""
+        self.tally.add(self.uncounted)
+        self.uncounted = []
+        self.figures_due = time.monotonic() + FIGURES_EVERY
+        self.has_lost_figures = False
+        return self.tally.figures
 
     def raise_error(self) -> None:
         if self.error is not None:
@@ -83,27 +102,36 @@ class Portion(Struct):
     size: int
     is_let_go: bool
     is_waiting: bool
+    questions: tuple[OpenQuestion, ...] | None
+    waits_within: bool
+    figures: Figures | None  # for the row of the run; None: it has them, or will
     previews: list[PreviewBatch] = []
-    questions: tuple[OpenQuestion, ...] | None = None
-    waits_within: bool = False
     are_over: bool = False  # the previews before these are of rounds that are over
-    figures: Figures | None = None  # for the row of the run; None: it has them, or will
     error: RondaError | None = None  # it cannot be written
 
     @classmethod
     def of(cls, buffer: RunBuffer) -> Portion:
         is_let_go = buffer.released and not buffer.finished
-        portion = cls(buffer, buffer.key, buffer.pending, buffer.expected, buffer.size, is_let_go, buffer.waiting)
+        is_written_whole = not buffer.key or buffer.finished
+        figures = buffer.take_figures() if is_written_whole or buffer.are_figures_due(is_let_go) else None
+        portion = cls(
+            buffer,
+            buffer.key,
+            buffer.pending,
+            buffer.expected,
+            buffer.size,
+            is_let_go,
+            buffer.waiting,
+            buffer.questions,
+            buffer.waits_within,
+            figures,
+        )
         buffer.pending = []
         buffer.size = 0
         buffer.is_awaited = False
         if buffer.expected:
             buffer.expected = []
-        portion.questions, buffer.questions = buffer.questions, None
-        portion.waits_within = buffer.waits_within
-        tally = buffer.tally
-        if not buffer.key or buffer.finished or tally.is_due() or ((is_let_go or buffer.waiting) and tally.is_news):
-            portion.figures, tally.is_news = tally.figures, False
+        buffer.questions = None
         if buffer.previews is not None:
             portion._take_previews(buffer.previews)
         return portion
@@ -113,11 +141,11 @@ class Portion(Struct):
         if self.events:  # which say what those said that are dropped
             self.are_over, waiting.are_over = waiting.are_over, False
 
-    @property
     def only_counts(self) -> bool:
         """Whether the figures are written by themselves: else they go with the run's start, or with its end."""
-        is_end = bool(self.events) and type(self.events[-1]) is RunFinished
-        return self.figures is not None and self.key != 0 and not is_end
+        if self.figures is None or self.key == 0:
+            return False
+        return not self.events or type(self.events[-1]) is not RunFinished
 
     def leaves_more(self) -> bool:
         """Whether something of the run is still to be written: more was said meanwhile, or it waits, or was let go of."""
@@ -135,7 +163,7 @@ class Portion(Struct):
         if buffer.questions is None:
             buffer.questions = self.questions
         if self.figures is not None:
-            buffer.tally.is_news = True
+            buffer.has_lost_figures = True
         if buffer.previews is not None:
             buffer.previews.put_back(self.previews, are_over=self.are_over)
 
@@ -155,10 +183,9 @@ class _Commits(Protocol):
 class BufferedJournal:
     """That half of a journal which takes what is said, and never waits. `_buffers` are of the runs that are driven here."""
 
-    watchers: tuple[Watcher, ...] = ()
-
     def __init__(self, writing: _Commits) -> None:
         self._writing = writing
+        self.watchers: tuple[Watcher, ...] = ()
         self._buffers: dict[str, RunBuffer] = {}
         # Runs that were released, for as long as something of them is being written: those that wait for that hear how it went.
         self._released: WeakValueDictionary[str, RunBuffer] = WeakValueDictionary()
@@ -188,7 +215,7 @@ class BufferedJournal:
         elif buffer.error is not None:
             return
         buffer.pending += events
-        buffer.tally.add(events)
+        buffer.uncounted += events
         for watcher in self.watchers:
             watcher(run, events)
         buffer.size += events_size(events, LARGE) if size is None else size
@@ -207,7 +234,7 @@ class BufferedJournal:
         buffer.was_waiting = is_waiting
         if type(start := events[0]) is RunStarted:
             buffer.owner = start.owner
-        buffer.tally.add(events)
+        buffer.uncounted += events
         if outlives(events):
             buffer.previews = PendingPreviews(len(events))
 
@@ -215,7 +242,7 @@ class BufferedJournal:
         buffer = self._buffers.get(run)
         if buffer is None:
             raise _not_driven(run)
-        buffer.expected += [(owner, id) for id in call_ids]
+        buffer.expected += [(owner, call_id) for call_id in call_ids]
         if not buffer.dirty and buffer.error is None:
             self._writing.mark(buffer)
 

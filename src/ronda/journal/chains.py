@@ -15,8 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from ronda.core.known_turns import KnownTurns
-from ronda.core.parts import Turn
+from ronda.core.parts import KnownTurns, Turn
 
 MAX_CHAINS: Final = 64  # conversations …
 MAX_CHAIN_BYTES: Final = 128 << 10  # … of so many bytes at the most

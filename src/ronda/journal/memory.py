@@ -26,7 +26,7 @@ from ronda.journal import (
 )
 from ronda.journal.previews import KEPT_BYTES, PreviewsAfter, outlives
 from ronda.journal.run_lists import chosen_by, count_listed, survey_listed
-from ronda.journal.tally import Beginning, Tally
+from ronda.journal.tally import Beginning, Figures, Tally
 
 LOOKS_EVERY = 0.05  # seconds
 MAX_BYTES = (
@@ -37,8 +37,10 @@ MAX_BYTES = (
 class _RunRecord:
     __slots__ = (
         "calls",
+        "counted",
         "events",
         "is_driven",
+        "kept",
         "outlives",
         "place",
         "previews",
@@ -58,11 +60,13 @@ class _RunRecord:
         self.size = 0  # bytes of its events
         self.outlives = False
         self.is_driven = True
+        self.kept = False
         self.waiting = False
         self.calls: list[tuple[str, str]] = []
         self.questions: tuple[OpenQuestion, ...] | None = None
         self.waits_within = False
         self.tally = Tally()
+        self.counted = 0  # how many of the events it has: they are counted when a list asks
 
     @property
     def finished(self) -> bool:
@@ -84,19 +88,24 @@ class _RunRecord:
             start.at,
             end.at if type(end) is RunFinished else None,
             Beginning.of(start),
-            self.tally.figures,
+            self._figures(),
             () if type(end) is RunFinished else self.questions or (),
             start.owner,
+            self.kept,
         )
+
+    def _figures(self) -> Figures:
+        self.tally.add(self.events[self.counted :])
+        self.counted = len(self.events)
+        return self.tally.figures
 
 
 class MemoryJournal:
     """Keeps the last `max_runs` runs, and of those that are over no more than `max_bytes`: finished ones are forgotten
     first, those under way never."""
 
-    watchers: tuple[Watcher, ...] = ()
-
     def __init__(self, max_runs: int = 1000, max_bytes: int = MAX_BYTES) -> None:
+        self.watchers: tuple[Watcher, ...] = ()
         self._max_runs = max_runs
         self._max_bytes = max_bytes
         self._bytes = 0  # of runs that are over
@@ -124,7 +133,6 @@ class MemoryJournal:
         elif record is None or not record.is_driven:
             raise ProtocolError(f"nobody holds run {run!r} here; resume it before appending to it")
         record.events += events
-        record.tally.add(events)
         for watcher in self.watchers:
             watcher(run, events)
         record.size += events_size(events, LARGE) if size is None else size
@@ -189,7 +197,7 @@ class MemoryJournal:
 
     async def runs_of_calls(self, owner: str, call_ids: Sequence[str]) -> dict[str, str]:
         calls = self._calls
-        return {id: calls[owner, id] for id in call_ids if (owner, id) in calls}
+        return {call_id: calls[owner, call_id] for call_id in call_ids if (owner, call_id) in calls}
 
     async def unfinished_runs(self) -> list[UnfinishedRun]:
         found = []
@@ -208,6 +216,13 @@ class MemoryJournal:
                 found.append(one)
                 last = place
         return RunPage(found)
+
+    async def mark_kept(self, run: str, owner: str, *, kept: bool) -> bool:
+        record = self._runs.get(run)
+        if record is None or type(start := record.events[0]) is not RunStarted or start.owner != owner:
+            return False
+        record.kept = kept
+        return True
 
     async def count_runs(self, query: RunQuery, since: float, until: float, pieces: int) -> RunCounts:
         return count_listed([one for _, one in self._listed(query)], since, until, pieces)

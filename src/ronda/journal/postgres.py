@@ -53,7 +53,7 @@ from ronda.journal.postgres_reader import (
 from ronda.journal.postgres_tables import JOURNAL
 from ronda.journal.postgres_writer import Batch, BatchWriter, MissingPart, notices
 from ronda.journal.previews import KEEP_PREVIEWS, KEEP_PREVIEWS_BYTES, PreviewsAfter
-from ronda.journal.run_lists import open_questions
+from ronda.journal.run_lists import mark_kept, open_questions
 from ronda.store import RemoteStoreError, StoreError
 from ronda.store.postgres import Database
 from ronda.store.postgres_presence import PostgresPresence
@@ -185,7 +185,7 @@ class PostgresJournal(BufferedJournal):
 
     async def runs_of_calls(self, owner: str, call_ids: Sequence[str]) -> dict[str, str]:
         await self._commits.flush()
-        ids = [id for id in call_ids if is_text(id)]
+        ids = [call_id for call_id in call_ids if is_text(call_id)]
         if not ids or not is_text(owner):
             return {}
 
@@ -235,6 +235,12 @@ class PostgresJournal(BufferedJournal):
     async def list_runs(self, query: RunQuery) -> RunPage:
         await self._commits.flush()
         return await self._database.read(lambda db: list_runs(db, query))
+
+    async def mark_kept(self, run: str, owner: str, *, kept: bool) -> bool:
+        await self._commits.flush()
+        if not is_text(run) or not is_text(owner):
+            return False
+        return await self._database.write(lambda db: mark_kept(db, run, owner, kept))
 
     async def count_runs(self, query: RunQuery, since: float, until: float, pieces: int) -> RunCounts:
         await self._commits.flush()

@@ -27,7 +27,7 @@ def forget(db: Sql, names: Sequence[str]) -> int:
             (tips,),
         )
         tips = [before for (before,) in rows if before is not None]
-    values = [hash for _, *both in gone for hash in both if hash is not None]
+    values = [digest for _, *both in gone for digest in both if digest is not None]
     if values:
         db.execute(
             """DELETE FROM value WHERE hash = ANY(?::bytea[]) AND NOT EXISTS (SELECT 1 FROM run WHERE tools = hash)

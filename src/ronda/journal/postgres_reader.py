@@ -69,8 +69,8 @@ def _turns(db: Sql, tip: bytes) -> list[bytes]:
     return [body for (body,) in rows]
 
 
-def _value(db: Sql, hash: bytes) -> bytes:
-    row = db.execute("SELECT body FROM value WHERE hash = ?", (hash,)).fetchone()
+def _value(db: Sql, digest: bytes) -> bytes:
+    row = db.execute("SELECT body FROM value WHERE hash = ?", (digest,)).fetchone()
     if row is None:
         raise LookupError("a large value of it is not there")
     return bytes(row[0])

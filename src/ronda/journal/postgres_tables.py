@@ -55,4 +55,5 @@ JOURNAL: Final = (
             ADD COLUMN end_code TEXT, ADD COLUMN waits_within INTEGER""",
         "CREATE INDEX run_parent ON run (parent) WHERE parent <> ''",
     ),
+    ("ALTER TABLE run ADD COLUMN kept INTEGER",),  # 1: its owner has marked it as one to keep
 )

@@ -75,7 +75,7 @@ class BatchWriter:
                     batch.calls[owner, call_id] = buffer.name
                 if portion.questions is not None:
                     batch.questions.append((buffer.name, encode(portion.questions), int(portion.waits_within)))
-                if portion.only_counts:
+                if portion.only_counts():
                     batch.counts.append((buffer.name, *astuple(portion.figures or NO_FIGURES)))
             except (UnicodeError, TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
                 portion.error = StoreError(
@@ -188,10 +188,10 @@ class _PartBatch(Struct, frozen=True):
     batch: Batch
     known: set[bytes]
 
-    def put_value(self, hash: bytes, write: Callable[[], bytes]) -> bytes:
-        if hash not in self.known and hash not in self.batch.values:
-            self.batch.values[hash] = write()
-        return hash
+    def put_value(self, digest: bytes, write: Callable[[], bytes]) -> bytes:
+        if digest not in self.known and digest not in self.batch.values:
+            self.batch.values[digest] = write()
+        return digest
 
     def put_turns(self, chain: Chain) -> bytes:
         hashes, turns = chain.hashes, chain.turns

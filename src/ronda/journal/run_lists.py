@@ -14,10 +14,12 @@ from msgspec import Struct
 from ronda.journal import (
     LONGEST_LOOK_BACK,
     MOST_ERRORS,
+    MOST_MODELS,
     ListedState,
     OpenQuestion,
     RunCounts,
     RunErrors,
+    RunModel,
     RunPage,
     RunQuery,
     RunQuestions,
@@ -66,7 +68,8 @@ def list_runs(db: Sql, query: RunQuery, words: Words) -> RunPage:
         values["before"] = query.before
     values["limit"] = query.limit + 1
     rows = db.execute(
-        f"""SELECT id, name, session, agent, {_state(words)}, started, ended, {BEGINNING}, {FIGURES}, questions, owner FROM run
+        f"""SELECT id, name, session, agent, {_state(words)}, started, ended, {BEGINNING}, {FIGURES}, questions, owner,
+            coalesce(kept, 0) FROM run
         WHERE {" AND ".join(where)} ORDER BY id DESC LIMIT :limit""",
         values,
     ).fetchall()
@@ -88,7 +91,15 @@ def _summary(row: Sequence[Any]) -> RunSummary:
         Figures(*row[_FIGURES_AT:_QUESTIONS_AT]) if is_noted else None,
         () if ended is not None else _read_questions(row[_QUESTIONS_AT]) or (),
         row[_QUESTIONS_AT + 1],
+        bool(row[_QUESTIONS_AT + 2]),
     )
+
+
+def mark_kept(db: Sql, run: str, owner: str, kept: bool) -> bool:
+    found = db.execute("SELECT 1 FROM run WHERE name = ? AND owner = ?", (run, owner)).fetchone()
+    if found is not None:
+        db.execute("UPDATE run SET kept = ? WHERE name = ? AND owner = ?", (int(kept), run, owner))
+    return found is not None
 
 
 def count_runs(db: Sql, query: RunQuery, since: float, until: float, pieces: int, words: Words) -> RunCounts:
@@ -140,11 +151,18 @@ def survey_runs(db: Sql, since: float, until: float, pieces: int, words: Words) 
         WHERE {ended_within} AND state = 'failed' GROUP BY 1, 2, 3 ORDER BY 4 DESC, 5 DESC LIMIT {MOST_ERRORS}""",
         values,
     ).fetchall()
+    asked = db.execute(
+        f"""SELECT coalesce(model, ''), count(*), sum(rounds * 1.0), sum(CASE WHEN state = 'failed' THEN 1 ELSE 0 END),
+            sum(CASE WHEN abs(cost) < {_LARGEST_COST} THEN cost END)
+        FROM run WHERE {ended_within} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MOST_MODELS}""",
+        values,
+    ).fetchall()
     began_in = {int(piece): count for piece, count in began}
     ended_in = {int(piece): figures for piece, *figures in ended}
     return RunSurvey(
         [_step(began_in.get(number, 0), ended_in.get(number)) for number in range(pieces)],
         [RunErrors(*row) for row in failed],
+        [RunModel(model, runs, min(int(calls or 0), _MOST), lost, cost) for model, runs, calls, lost, cost in asked],
     )
 
 
@@ -159,6 +177,7 @@ def survey_listed(runs: Sequence[RunSummary], since: float, until: float, pieces
     """`survey_runs` of these, for a journal that has no database."""
     steps = [RunStep() for _ in range(pieces)]
     errors: dict[tuple[str, str, str], RunErrors] = {}
+    models: dict[str, RunModel] = {}
 
     def place(at: float) -> int:
         return min(int((at - since) / (until - since) * pieces), pieces - 1)
@@ -173,21 +192,31 @@ def survey_listed(runs: Sequence[RunSummary], since: float, until: float, pieces
         if one.ended is None or not since <= one.ended < until or one.started < since - LONGEST_LOOK_BACK:
             continue
         step, has_failed = steps[place(one.ended)], one.state == "failed"
-        costs = [cost for cost in (step.cost, figures.cost) if cost is not None and abs(cost) < _LARGEST_COST]
+        name = beginning.model
+        asked = models.get(name, RunModel(name, 0, 0, 0, None))
+        calls = min(asked.calls + figures.rounds, _MOST)
+        spent = _sum_costs(asked.cost, figures.cost)
+        models[name] = RunModel(name, asked.runs + 1, calls, asked.failed + has_failed, spent)
         steps[place(one.ended)] = RunStep(
             step.started,
             step.ended + 1,
             step.failed + has_failed,
             min(step.input + figures.input, _MOST),
             min(step.output + figures.output, _MOST),
-            sum(costs) if costs else None,
+            _sum_costs(step.cost, figures.cost),
         )
         if has_failed:
             kind = (figures.code, beginning.model, one.agent)
             before = errors.get(kind, RunErrors(*kind, 0, one.ended))
             errors[kind] = RunErrors(*kind, before.count + 1, max(before.last, one.ended))
     most = sorted(errors.values(), key=lambda one: (-one.count, -one.last))
-    return RunSurvey(steps, most[:MOST_ERRORS])
+    busiest = sorted(models.values(), key=lambda one: (-one.runs, one.model))
+    return RunSurvey(steps, most[:MOST_ERRORS], busiest[:MOST_MODELS])
+
+
+def _sum_costs(*costs: float | None) -> float | None:
+    known = [cost for cost in costs if cost is not None and abs(cost) < _LARGEST_COST]
+    return sum(known) if known else None
 
 
 def _state(words: Words) -> str:
@@ -231,6 +260,8 @@ def _where(db: Sql, query: RunQuery, words: Words) -> tuple[list[str], dict[str,
         add("parent = :parent AND parent <> ''", parent=query.parent)
     if query.root is not None:
         add(_OF_ROOT, root=query.root)
+    if query.kept is not None:
+        add("coalesce(kept, 0) = :kept", kept=int(query.kept))
     if query.group is not None:
         add("run_group = :run_group AND run_group <> ''", run_group=query.group)
     return where, values
@@ -280,6 +311,7 @@ def chosen_by(query: RunQuery, one: RunSummary, owner: str, line: frozenset[str]
         and (query.parent is None or query.parent == (beginning.parent or None))
         and (query.root is None or one.run in line)
         and (query.group is None or query.group == (beginning.group or None))
+        and query.kept in (None, one.kept)
     )
 
 

@@ -37,7 +37,7 @@ from ronda.journal.previews import (
     PreviewsAfter,
     read_previews,
 )
-from ronda.journal.run_lists import open_questions
+from ronda.journal.run_lists import mark_kept, open_questions
 from ronda.journal.sqlite_commits import RETRY_LOCKED, Commits
 from ronda.journal.sqlite_prune import bytes_used, forget
 from ronda.journal.sqlite_reader import FoundRun, count_runs, find, is_long, list_runs, survey_runs
@@ -181,7 +181,7 @@ class SqliteJournal(BufferedJournal):
 
     @property
     def process(self) -> str:
-        """By which those who share the file know this one."""
+        """By which the processes that share the file know this one."""
         return f"{self._writer:012x}"
 
     def is_alive(self, process: str) -> bool:
@@ -225,7 +225,7 @@ class SqliteJournal(BufferedJournal):
 
     async def runs_of_calls(self, owner: str, call_ids: Sequence[str]) -> dict[str, str]:
         await self._commits.flush()
-        ids = [id for id in call_ids if is_text(id)]
+        ids = [call_id for call_id in call_ids if is_text(call_id)]
         found: dict[str, str] = {}
         for at in range(0, len(ids) if is_text(owner) else 0, AT_ONCE):
             if at:
@@ -251,6 +251,13 @@ class SqliteJournal(BufferedJournal):
     async def list_runs(self, query: RunQuery) -> RunPage:
         await self._commits.flush()
         return await self._upkeep.aside(lambda db: list_runs(db, query))
+
+    async def mark_kept(self, run: str, owner: str, *, kept: bool) -> bool:
+        def mark() -> bool:
+            with transaction(self._db, "IMMEDIATE"):
+                return mark_kept(self._db, run, owner, kept)
+
+        return is_text(run) and is_text(owner) and await self._patiently(mark)
 
     async def count_runs(self, query: RunQuery, since: float, until: float, pieces: int) -> RunCounts:
         await self._commits.flush()

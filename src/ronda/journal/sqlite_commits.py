@@ -280,7 +280,7 @@ class Commits:
                         rows.expect(key, owner, call_id)
                     if portion.questions is not None:
                         rows.note_questions(key, portion.questions, portion.waits_within)
-                    if portion.only_counts:
+                    if portion.only_counts():
                         rows.count(key, figures)
                 except RondaError as error:
                     portion.error = error

@@ -1,6 +1,6 @@
 """What a SQLite journal forgets, so that it stays within its limits: the oldest runs, and what only they used.
 
-Done by a thread on a connection of its own, a few runs per transaction, so that those who write hardly wait. Knows the tables of
+Done by a thread on a connection of its own, a few runs per transaction, so that writers hardly wait. Knows the tables of
 `sqlite_tables`, and no clock.
 """
 
@@ -82,11 +82,11 @@ class _Candidate(NamedTuple):
 
 
 def _ended_before(db: sqlite3.Connection, then: float) -> Iterator[_Candidate]:
-    for id, started, ended in _all_but_last(db):
+    for run_id, started, ended in _all_but_last(db):
         if started >= then:
             return  # ids grow with time: from here on they are too young
         if ended is None or ended < then:
-            yield _Candidate(id, ended)
+            yield _Candidate(run_id, ended)
 
 
 def newest(db: sqlite3.Connection) -> float | None:
@@ -134,9 +134,9 @@ def _bytes_of(db: sqlite3.Connection, run: int) -> int:
 
 
 def _finished_runs(db: sqlite3.Connection, owner: str | None) -> Iterator[_Candidate]:
-    for id, _, ended in _all_but_last(db, owner):
+    for run_id, _, ended in _all_but_last(db, owner):
         if ended is not None:
-            yield _Candidate(id, ended)
+            yield _Candidate(run_id, ended)
 
 
 _ANY: Final = object()
@@ -210,8 +210,8 @@ _VALUE_IS_USED = """SELECT EXISTS (SELECT 1 FROM run_value WHERE value = :id)
     OR EXISTS (SELECT 1 FROM turn WHERE value = :id)"""
 
 
-def _is_used(db: sqlite3.Connection, question: str, id: int) -> bool:
-    return bool(db.execute(question, {"id": id}).fetchone()[0])
+def _is_used(db: sqlite3.Connection, question: str, row_id: int) -> bool:
+    return bool(db.execute(question, {"id": row_id}).fetchone()[0])
 
 
 def bytes_used(db: sqlite3.Connection) -> int:

@@ -181,8 +181,8 @@ def _file(db: sqlite3.Connection, file: AgentFile) -> bytes:
     return bytes(row[0])
 
 
-def _value(db: sqlite3.Connection, id: int) -> bytes:
-    row = db.execute("SELECT body FROM value WHERE id = ?", (id,)).fetchone()
+def _value(db: sqlite3.Connection, row_id: int) -> bytes:
+    row = db.execute("SELECT body FROM value WHERE id = ?", (row_id,)).fetchone()
     if row is None:
         raise LookupError("a large value of it is not there")
     return bytes(row[0])

@@ -32,10 +32,10 @@ MIGRATIONS: Final = (
             name TEXT NOT NULL UNIQUE,
             started REAL NOT NULL,
             ended REAL,        -- NULL while unfinished
-            writer INTEGER,    -- the Presence of whoever drives it
+            writer INTEGER,    -- the Presence of its driver
             tip INTEGER,       -- the last turn of its input, where that is kept apart
             tools INTEGER,     -- its tool table, where that is kept apart
-            owner TEXT,        -- NULL where it cannot be told: then nobody is shown the run
+            owner TEXT,        -- NULL where it cannot be told: then the run is shown to no owner
             session TEXT,
             agent TEXT,
             state TEXT         -- a RunState; NULL while it is under way
@@ -75,6 +75,7 @@ MIGRATIONS: Final = (
         "ALTER TABLE run ADD COLUMN waits_within INTEGER",  # 1: nothing happens before an answer, although a tool of it runs
         "CREATE INDEX run_parent ON run(parent) WHERE parent <> ''",
     ),
+    ("ALTER TABLE run ADD COLUMN kept INTEGER",),  # 1: its owner has marked it as one to keep
 )
 
 

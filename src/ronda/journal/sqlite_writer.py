@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from math import inf
 from typing import Final, assert_never
 
 from msgspec.structs import astuple, replace
@@ -49,19 +50,35 @@ from ronda.store import StoreError
 LARGE_VALUE: Final = 64 << 10  # bytes of JSON that are a row of their own
 
 # Python's sqlite3 takes str, int, float and bytearray as they are. For anything else, None and bytes among them, it looks for
-# an adapter first, which costs more than binding it.
+# an adapter first, which costs more than binding it. So what no number and no state is bound for, SQLite makes NULL.
+_NO_NUMBER: Final = inf
+_NO_STATE: Final = ""
+_NULLS: Final = {"ended": "nullif(?, 9e999)", "state": "nullif(?, '')", "cost": "nullif(?, 9e999)"}
 _FIGURES: Final = (
-    "rounds, tool_calls, tokens_in, tokens_out, tokens_cached, tokens_reasoning, cost, end_reason, end_code"
+    *("rounds", "tool_calls", "tokens_in", "tokens_out", "tokens_cached", "tokens_reasoning", "cost", "end_reason"),
+    "end_code",
 )
 _COLUMNS: Final = (
-    "name, started, ended, writer, owner, session, agent, state, model, words, parent, parent_call, run_group, "
-    f"{_FIGURES}"
+    *("name", "started", "ended", "writer", "owner", "session", "agent", "state"),
+    *("model", "words", "parent", "parent_call", "run_group"),
+    *_FIGURES,
 )
-_NEW_RUN: Final = f"INSERT INTO run ({_COLUMNS}) VALUES (" + "?, " * 21 + "?)"
-_NEW_LARGE_RUN: Final = f"INSERT INTO run ({_COLUMNS}, tip, tools) VALUES (" + "?, " * 23 + "?)"
-_SET_FIGURES: Final = _FIGURES.replace(",", " = ?,") + " = ?"
-_END: Final = f"UPDATE run SET ended = ?, state = ?, {_SET_FIGURES} WHERE id = ?"
-_COUNT: Final = f"UPDATE run SET {_SET_FIGURES} WHERE id = ?"
+
+
+def _insert(columns: Iterable[str]) -> str:
+    values = ", ".join([_NULLS.get(column, "?") for column in columns])
+    return f"INSERT INTO run ({', '.join(columns)}) VALUES ({values})"
+
+
+def _update(columns: Iterable[str]) -> str:
+    values = ", ".join([f"{column} = {_NULLS.get(column, '?')}" for column in columns])
+    return f"UPDATE run SET {values} WHERE id = ?"
+
+
+_NEW_RUN: Final = _insert(_COLUMNS)
+_NEW_LARGE_RUN: Final = _insert((*_COLUMNS, "tip", "tools"))
+_END: Final = _update(("ended", "state", *_FIGURES))
+_COUNT: Final = _update(_FIGURES)
 
 # What SQLite says of values that are too large or no values; of a file that is full, locked or damaged it says other things.
 _OF_THE_EVENTS: Final = (sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
@@ -109,7 +126,7 @@ class RowWriter:
             if key == 0:
                 key, events = self._write_start(run, events, now, end, figures)
             elif end is not None:
-                self._execute(_END, (now, state_at(end), *astuple(figures), key))
+                self._execute(_END, (now, state_at(end), *_values(figures), key))
             body = b"" if is_large else encode(events)
             if is_large or len(body) > LARGE_VALUE:
                 body = encode([self._slim(event, key) for event in events])
@@ -136,7 +153,7 @@ class RowWriter:
         self._execute("UPDATE run SET questions = ?, waits_within = ? WHERE id = ?", values)
 
     def count(self, key: int, figures: Figures) -> None:
-        self._execute(_COUNT, (*astuple(figures), key))
+        self._execute(_COUNT, (*_values(figures), key))
 
     def take(self, found: FoundRun) -> None:
         """From now on this writer drives the run. A torn row gives its number back."""
@@ -165,11 +182,11 @@ class RowWriter:
         assert type(start) is RunStarted
         beginning = Beginning.of(start)
         start, tip, tools, file = self._starts.split(start, self)
-        ended, state = (now, state_at(end)) if end is not None else (None, None)
+        ended, state = (_NO_NUMBER, _NO_STATE) if end is None else (now, state_at(end))
         row = (
             *(run, now, ended, self._writer, start.owner, start.session, start.agent, state),
             *astuple(beginning),
-            *astuple(figures),
+            *_values(figures),
         )
         if tip is None and tools is None:  # as of most
             inserted = self._execute(_NEW_RUN, row)
@@ -189,37 +206,37 @@ class RowWriter:
         before = None
         while at > 0 and (before := self._known.get(hashes[at - 1])) is None:
             at -= 1
-        for hash, turn in zip(hashes[at:], turns[at:], strict=True):
-            before = self._put_turn(hash, before, encode(turn))
+        for digest, turn in zip(hashes[at:], turns[at:], strict=True):
+            before = self._put_turn(digest, before, encode(turn))
         assert before is not None
         return before
 
-    def _put_turn(self, hash: bytes, before: int | None, body: bytes) -> int:
+    def _put_turn(self, digest: bytes, before: int | None, body: bytes) -> int:
         decode_turn(body)
         value = self.put_value(hash_value(body), lambda: body) if len(body) > LARGE_VALUE else None
-        row = (hash, before, None if value else body, value)
+        row = (digest, before, None if value else body, value)
         done = self._execute("INSERT OR IGNORE INTO turn (hash, before, body, value) VALUES (?, ?, ?, ?)", row)
-        return self._remember(hash, "turn", done)
+        return self._remember(digest, "turn", done)
 
-    def put_value(self, hash: bytes, write: Callable[[], bytes]) -> int:
+    def put_value(self, digest: bytes, write: Callable[[], bytes]) -> int:
         self._check_known()
-        known = self._known.get(hash)
+        known = self._known.get(digest)
         if known is not None:
             return known
-        done = self._execute("INSERT OR IGNORE INTO value (hash, body) VALUES (?, ?)", (hash, write()))
-        return self._remember(hash, "value", done)
+        done = self._execute("INSERT OR IGNORE INTO value (hash, body) VALUES (?, ?)", (digest, write()))
+        return self._remember(digest, "value", done)
 
-    def _remember(self, hash: bytes, table: str, inserted: sqlite3.Cursor) -> int:
+    def _remember(self, digest: bytes, table: str, inserted: sqlite3.Cursor) -> int:
         if inserted.rowcount:
-            id = inserted.lastrowid
+            row_id = inserted.lastrowid
         else:
-            (id,) = self._execute(f"SELECT id FROM {table} WHERE hash = ?", (hash,)).fetchone()
-        assert id is not None
+            (row_id,) = self._execute(f"SELECT id FROM {table} WHERE hash = ?", (digest,)).fetchone()
+        assert row_id is not None
         if len(self._known) >= KNOWN_HASHES:
             for old in list(self._known)[: KNOWN_HASHES // 2]:
                 del self._known[old]
-        self._known[hash] = id
-        return id
+        self._known[digest] = row_id
+        return row_id
 
     def _check_known(self) -> None:
         """What others have deleted is not known any more: they, and no process here, change the version."""
@@ -256,3 +273,18 @@ class RowWriter:
         value = self.put_value(hash_value(body), lambda: body)
         self._execute("INSERT OR IGNORE INTO run_value (run, value) VALUES (?, ?)", (key, value))
         return LargeEvent(slim, value)
+
+
+def _values(figures: Figures) -> tuple[int | float | str, ...]:
+    """Those of `_FIGURES`."""
+    return (
+        figures.rounds,
+        figures.tool_calls,
+        figures.input,
+        figures.output,
+        figures.cached,
+        figures.reasoning,
+        _NO_NUMBER if figures.cost is None else figures.cost,
+        figures.end,
+        figures.code,
+    )

@@ -13,7 +13,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from msgspec.structs import replace
 
 from ronda.core.events import AgentFile, Event, RunStarted
-from ronda.core.known_turns import KnownTurns
+from ronda.core.parts import KnownTurns
 from ronda.core.plan import ToolSpec
 from ronda.journal.chains import Chain, Chains
 from ronda.journal.codecs import decode_file, decode_tools, decode_turn, encode, hash_value
@@ -31,7 +31,7 @@ _Id = TypeVar("_Id", covariant=True)
 class PartRows(Protocol[_Id]):
     """Rows that runs share: each is written once, and found by its hash."""
 
-    def put_value(self, hash: bytes, write: Callable[[], bytes]) -> _Id:
+    def put_value(self, digest: bytes, write: Callable[[], bytes]) -> _Id:
         """`write` is not called for a value that is known."""
 
     def put_turns(self, chain: Chain) -> _Id:
@@ -71,8 +71,8 @@ class StartSplitter(Generic[Id]):
                 self._tools.clear()
             # Holding on to `tools` keeps the ids of its objects from being used again.
             seen = self._tools[objects] = (tools, body, hash_value(body))
-        _, body, hash = seen
-        return rows.put_value(hash, lambda: body) if len(body) > LARGE_TOOLS else None
+        _, body, digest = seen
+        return rows.put_value(digest, lambda: body) if len(body) > LARGE_TOOLS else None
 
 
 def _put_file(file: AgentFile, rows: PartRows[Id]) -> Id:

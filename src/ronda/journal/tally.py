@@ -1,12 +1,11 @@
 """Facts of a run → what a list tells of it: the first words of its input, its rounds, calls, tokens and cost, and how it ended.
 
 A journal keeps a tally of each run that is driven here, and writes it into the run's row. So a list reads rows, and never a run's
-events. The row of a run that is under way may be some seconds old: see `is_due`.
+events. The row of a run that is under way may be some seconds old: see `buffers.FIGURES_EVERY`.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
@@ -14,13 +13,12 @@ from math import isfinite
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from ronda.core.events import Event, ModelFinished, ModelStarted, RunFinished, RunStarted, ToolFinished, ToolStarted
 from ronda.core.parts import NO_USAGE, Text, Turn, Usage, UserTurn
 
 WORDS: Final = 160  # characters: two lines of a list on a narrow screen
-WRITE_EVERY: Final = 1.0  # seconds between two writes of the figures of a run that is under way
 
 _MOST: Final = 2**53  # a model says what it counted, and JavaScript reads no larger number exactly
 
@@ -42,8 +40,8 @@ class Beginning(Struct, frozen=True, gc=False):
     @classmethod
     def of(cls, start: RunStarted) -> Beginning:
         parent = "" if start.parent is None else start.parent[0]
-        group = group_of(start) if start.about else None
-        return cls(start.plan.model, first_words(start.turns), parent, start.call, group or "")
+        group = group_of(start) or "" if SIBLINGS in start.about else ""
+        return cls(start.plan.model, first_words(start.turns), parent, start.call, group)
 
 
 class Figures(Struct, frozen=True, gc=False):
@@ -74,6 +72,17 @@ def first_words(turns: Sequence[Turn]) -> str:
     return ""
 
 
+def about_siblings(names: Sequence[str]) -> dict[str, Raw]:
+    """Kept with each run of an answer, one per choice, so that all are found where one is."""
+    return {SIBLINGS: Raw(msgspec.json.encode(names))} if len(names) > 1 else {}
+
+
+def siblings_of(start: RunStarted) -> list[str]:
+    """The runs of its answer, one per choice."""
+    kept = start.about.get(SIBLINGS)
+    return [start.run] if kept is None else _read_names(kept)
+
+
 def group_of(start: RunStarted) -> str | None:
     """The name of the group of variants that a run is one of; None for a run that is none."""
     kept = start.about.get(SIBLINGS)
@@ -102,60 +111,61 @@ def owner_mark(owner: str) -> str:
 class Tally:
     """The figures of one run, fact by fact. Counts as `core.run` does."""
 
-    __slots__ = ("_calls", "_child_calls", "_end", "_rounds", "_usage", "_written_at", "is_news")
+    __slots__ = ("calls", "child_calls", "end", "rounds", "usages")
 
     def __init__(self) -> None:
-        self._rounds = 0
-        self._calls: set[str] = set()  # a call that is started again after a crash counts once
-        self._child_calls = 0
-        self._usage: Usage = NO_USAGE
-        self._end: RunFinished | None = None
-        self._written_at = 0.0
-        self.is_news = False  # the row does not have all of it
+        self.rounds = 0
+        self.calls: set[str] = set()  # a call that is started again after a crash counts once
+        self.child_calls = 0
+        self.usages: list[Usage] = []  # a sum of two is dear: they are added up when figures are asked for
+        self.end: RunFinished | None = None
 
     def add(self, facts: Iterable[Event]) -> None:
         for fact in facts:
             if type(fact) is ModelStarted:
-                self._rounds = fact.round + 1
+                self.rounds = fact.round + 1
             elif type(fact) is ModelFinished:
-                known = self._usage  # most runs have one round: a sum is dear
-                self._usage = fact.usage if known is NO_USAGE else known + fact.usage
+                self.usages.append(fact.usage)
             elif type(fact) is ToolStarted:
-                self._calls.add(fact.call_id)
+                self.calls.add(fact.call_id)
             elif type(fact) is ToolFinished:
-                self._child_calls += fact.tool_calls
+                self.child_calls += fact.tool_calls
                 if fact.usage is not NO_USAGE:
-                    self._usage = self._usage + fact.usage
+                    self.usages.append(fact.usage)
             elif type(fact) is RunFinished:
-                self._end = fact
-            else:
-                continue
-            self.is_news = True
-
-    def is_due(self) -> bool:
-        """Whether it is time to write the figures of a run that goes on. Those of a run that ends are written with its end."""
-        if not self.is_news:
-            return False
-        now = time.monotonic()
-        if now - self._written_at < WRITE_EVERY:
-            return False
-        self._written_at = now
-        return True
+                self.end = fact
 
     @property
     def figures(self) -> Figures:
-        usage, end = self._usage, self._end
-        read, said, cached, reasoning = usage.input, usage.output, usage.cached, usage.reasoning
-        if min(read, said, cached, reasoning) < 0 or max(read, said, cached, reasoning) > _MOST:
-            read, said, cached, reasoning = [min(max(n, 0), _MOST) for n in (read, said, cached, reasoning)]
+        usages, end = self.usages, self.end
+        counts = [
+            sum([usage.input for usage in usages]),
+            sum([usage.output for usage in usages]),
+            sum([usage.cached for usage in usages]),
+            sum([usage.reasoning for usage in usages]),
+        ]
+        if min(counts) < 0 or max(counts) > _MOST:
+            counts = [min(max(count, 0), _MOST) for count in counts]
+        read, said, cached, reasoning = counts
         return Figures(
-            self._rounds,
-            len(self._calls) + self._child_calls,
+            self.rounds,
+            len(self.calls) + self.child_calls,
             read,
             said,
             cached,
             reasoning,
-            usage.cost if usage.cost is not None and isfinite(usage.cost) else None,
+            cost_of(usages),
             "" if end is None else end.reason,
             "" if end is None else end.code or end.limit or "",
         )
+
+
+def cost_of(usages: Sequence[Usage]) -> float | None:
+    """As a sum of usages has it: known where that of each is which used tokens."""
+    if len(usages) == 1:
+        cost = usages[0].cost
+    else:
+        costs = [usage.cost for usage in usages if usage.cost is not None or usage.input + usage.output]
+        known = [cost for cost in costs if cost is not None]
+        cost = sum(known) if known and len(known) == len(costs) else None
+    return cost if cost is not None and isfinite(cost) else None

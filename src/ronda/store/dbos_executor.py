@@ -261,7 +261,7 @@ class Executor:
         active = self._find(_ACTIVE)
         with self._database.connected() as connection:
             queued = {run for (run,) in connection.execute("SELECT run FROM queued_run")}
-            there = {f"{APPLICATION}-{id:x}" for (id,) in connection.execute("SELECT id FROM process")}
+            there = {f"{APPLICATION}-{process_id:x}" for (process_id,) in connection.execute("SELECT id FROM process")}
         left = active - queued
         if runs := [*(left & before)]:
             self.client.resume_workflows(runs, queue_name=self.name)

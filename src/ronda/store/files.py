@@ -80,8 +80,8 @@ class Files(TableStore):
         found = await self._rows(question, (now,))
         return (found[0][0], found[0][1]) if found else (0, 0)
 
-    async def find(self, owner: str, id: str, now: float) -> StoredFile | None:
-        found = await self._select("owner = ? AND id = ?", (owner, id), now)
+    async def find(self, owner: str, file_id: str, now: float) -> StoredFile | None:
+        found = await self._select("owner = ? AND id = ?", (owner, file_id), now)
         return found[0] if found else None
 
     async def of(self, owner: str, now: float, session: str | None = None) -> list[StoredFile]:
@@ -99,11 +99,14 @@ class Files(TableStore):
         statement = "UPDATE file SET expires = ? WHERE owner = ? AND session = ? AND expires < ?"
         await self._change(statement, (until, owner, session, until))
 
-    async def remove(self, owner: str, id: str, drop: Drop) -> bool:
-        return await self._remove("owner = ? AND id = ?", (owner, id), drop) > 0
+    async def remove(self, owner: str, file_id: str, drop: Drop) -> bool:
+        return await self._remove("owner = ? AND id = ?", (owner, file_id), drop) > 0
 
     async def remove_session(self, owner: str, session: str, drop: Drop) -> int:
         return await self._remove("owner = ? AND session = ?", (owner, session), drop)
+
+    async def remove_owner(self, owner: str, drop: Drop) -> int:
+        return await self._remove("owner = ?", (owner,), drop)
 
     async def remove_expired(self, now: float, drop: Drop) -> int:
         return await self._remove("expires <= ?", (now,), drop)
@@ -111,7 +114,7 @@ class Files(TableStore):
     async def _remove(self, condition: str, values: Sequence[Any], drop: Drop) -> int:
         def remove(db: Sql) -> int:
             gone = db.execute(f"DELETE FROM file WHERE {condition} RETURNING hash", values).fetchall()
-            _drop_unknown(db, [hash for (hash,) in gone], drop)
+            _drop_unknown(db, [digest for (digest,) in gone], drop)
             return len(gone)
 
         return await self._tables.write(remove, _ALONE) if self._tables.is_there else 0
@@ -122,9 +125,9 @@ class Files(TableStore):
 
 
 def _drop_unknown(db: Sql, hashes: list[str], drop: Drop) -> None:
-    for hash in dict.fromkeys(hashes):
-        if db.execute("SELECT 1 FROM file WHERE hash = ? LIMIT 1", (hash,)).fetchone() is None:
-            drop(hash)
+    for digest in dict.fromkeys(hashes):
+        if db.execute("SELECT 1 FROM file WHERE hash = ? LIMIT 1", (digest,)).fetchone() is None:
+            drop(digest)
 
 
 def _read(body: bytes, expires: float | None) -> StoredFile:

@@ -51,9 +51,9 @@ class Keys(TableStore):
             for key_id, owner, hashed, created, revoked, scopes, expires, used in rows
         ]
 
-    async def revoke(self, id: str, now: float) -> bool:
+    async def revoke(self, key_id: str, now: float) -> bool:
         """False for a key that is not there."""
-        return await self._change("UPDATE key SET revoked = coalesce(revoked, ?) WHERE id = ?", (now, id))
+        return await self._change("UPDATE key SET revoked = coalesce(revoked, ?) WHERE id = ?", (now, key_id))
 
     async def note_uses(self, uses: Mapping[str, float]) -> None:
         """When keys were last used, by their ids."""

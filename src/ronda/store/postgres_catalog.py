@@ -72,11 +72,11 @@ class PostgresClaims:
         self._resting: set[str] = set()  # of those that failed, and are tried again later
 
     async def claim(self, owner: str, name: str) -> bool:
-        hash = hash_claim(owner, name)
-        await self._await_release(hash)
-        if hash in self._hashes:
+        digest = hash_claim(owner, name)
+        await self._await_release(digest)
+        if digest in self._hashes:
             return False
-        values = {"hash": hash, "me": self._presence.id}
+        values = {"hash": digest, "me": self._presence.id}
 
         def claim(db: Sql) -> bool:
             statement = f"""INSERT INTO claim (hash, process) VALUES (:hash, :me)
@@ -84,46 +84,46 @@ class PostgresClaims:
                 WHERE claim.process = excluded.process OR NOT {ALIVE.format(id="claim.process")}"""
             return db.execute(statement, values).rowcount > 0
 
-        self._hashes.add(hash)  # before it is waited for: two of this process must not both have it
+        self._hashes.add(digest)  # before it is waited for: two of this process must not both have it
         try:
             is_ours = await self._database.write(claim, may_be_lost=True)
         except BaseException:  # the row may be there
-            self._release_later(hash)
+            self._release_later(digest)
             raise
         if not is_ours:
-            self._hashes.discard(hash)
+            self._hashes.discard(digest)
         return is_ours
 
     def release(self, owner: str, name: str) -> None:
-        if (hash := hash_claim(owner, name)) in self._hashes:
-            self._release_later(hash)
+        if (digest := hash_claim(owner, name)) in self._hashes:
+            self._release_later(digest)
 
-    def _release_later(self, hash: str) -> None:
-        self._hashes.discard(hash)
-        self._releases[hash] = asyncio.get_running_loop().create_task(self._release(hash))
+    def _release_later(self, digest: str) -> None:
+        self._hashes.discard(digest)
+        self._releases[digest] = asyncio.get_running_loop().create_task(self._release(digest))
 
-    async def _await_release(self, hash: str) -> None:
-        if (release := self._releases.get(hash)) is not None:
-            if hash in self._resting:  # what is still there is this process's own
+    async def _await_release(self, digest: str) -> None:
+        if (release := self._releases.get(digest)) is not None:
+            if digest in self._resting:  # what is still there is this process's own
                 release.cancel()
             await asyncio.wait([release])
 
-    async def _release(self, hash: str) -> None:
+    async def _release(self, digest: str) -> None:
         pause = self._retry_after
         try:
-            while not await self._delete(hash):
-                self._resting.add(hash)
+            while not await self._delete(digest):
+                self._resting.add(digest)
                 await asyncio.sleep(pause)
-                self._resting.discard(hash)
+                self._resting.discard(digest)
                 pause = min(2 * pause, LONGEST_PAUSE)
         finally:
-            self._resting.discard(hash)
-            del self._releases[hash]
+            self._resting.discard(digest)
+            del self._releases[digest]
 
-    async def _delete(self, hash: str) -> bool:
+    async def _delete(self, digest: str) -> bool:
         statement = "DELETE FROM claim WHERE hash = ? AND process = ?"
         try:
-            await self._database.write(lambda db: db.execute(statement, (hash, self._presence.id)), may_be_lost=True)
+            await self._database.write(lambda db: db.execute(statement, (digest, self._presence.id)), may_be_lost=True)
         except OutOfTime:  # it ends with this process
             return True
         except StoreError as error:
@@ -132,8 +132,8 @@ class PostgresClaims:
         return True
 
     async def close(self) -> None:
-        for hash in self._resting:
-            self._releases[hash].cancel()
+        for digest in self._resting:
+            self._releases[digest].cancel()
         if self._releases:
             await asyncio.wait(self._releases.values())
         self._hashes.clear()

@@ -89,10 +89,10 @@ class PostgresPresence:
 
     # ---- who is there ------------------------------------------------------------------------------------------------
 
-    async def is_there(self, id: int) -> bool:
+    async def is_there(self, process_id: int) -> bool:
         question = f"SELECT {ALIVE.format(id=':id')}"
         found: bool = await self._database.read(
-            lambda db: db.execute(question, {"id": id, "me": self.id}).fetchone()[0]
+            lambda db: db.execute(question, {"id": process_id, "me": self.id}).fetchone()[0]
         )
         return found
 
@@ -100,7 +100,7 @@ class PostgresPresence:
         """The numbers of all who are there, beside this one."""
         question = f"SELECT id FROM process AS other WHERE id <> :me AND {ALIVE.format(id='other.id')}"
         rows = await self._database.read(lambda db: db.execute(question, {"me": self.id}).fetchall())
-        return {id for (id,) in rows}
+        return {process_id for (process_id,) in rows}
 
     async def list(self) -> list[ProcessRow]:
         """All who are there, the oldest first; no more than `MOST_LISTED`."""

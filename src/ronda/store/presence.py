@@ -39,11 +39,11 @@ class Presence:
             raise OSError(errno.ENOLCK, "this file system has no locks")
         disown_after_fork(self)
 
-    def is_there(self, id: int) -> bool:
-        if id == self.id:
+    def is_there(self, process_id: int) -> bool:
+        if process_id == self.id:
             return True
         try:
-            file = os.open(self._file_of(id), os.O_RDWR)
+            file = os.open(self._file_of(process_id), os.O_RDWR)
         except FileNotFoundError:
             return False
         except PermissionError:
@@ -67,8 +67,8 @@ class Presence:
         with suppress(FileNotFoundError):  # another process may have cleared it away already
             os.unlink(self._file_of(self.id))
 
-    def _file_of(self, id: int) -> str:
-        return f"{self._path}-open-{id:012x}"
+    def _file_of(self, process_id: int) -> str:
+        return f"{self._path}-open-{process_id:012x}"
 
     def _clear_away_the_dead(self) -> None:
         folder = Path(self._path).parent

@@ -10,9 +10,9 @@ A lease lets one run at a time go on with a session. It is one holder's (a proce
 from __future__ import annotations
 
 import time
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from ronda.store.prune_clock import PruneClock
 from ronda.store.sql import Sql, Tables, TableStore
@@ -93,7 +93,15 @@ NO_BOUNDS: Final = Bounds()
 
 _ROW: Final = "name, created, updated, head, ends, size, labels"
 _NODE: Final = "parent, upto, turns, count, asked, run, number, created"
-_AT_ONCE: Final = 50  # sessions that one transaction forgets, so that those who write hardly wait
+_AT_ONCE: Final = 50  # sessions that one transaction forgets, so that writers hardly wait
+
+
+class Rewrite(Protocol):
+    """Takes words out of what a session keeps, as JSON."""
+
+    def turns(self, turns: bytes) -> bytes: ...
+
+    def labels(self, labels: Raw) -> Raw: ...
 
 
 class Sessions(TableStore):
@@ -102,6 +110,7 @@ class Sessions(TableStore):
     def __init__(self, tables: Tables) -> None:
         super().__init__(tables)
         self._clock = PruneClock("sessions", time.time())
+        self.rewrite: Rewrite | None = None  # what becomes of words before they are kept
 
     async def find(self, owner: str, name: str) -> SessionRow | None:
         if not self._tables.is_there:
@@ -171,6 +180,7 @@ class Sessions(TableStore):
         labels: Raw = NO_LABELS,
     ) -> tuple[int, bool]:
         """`labels` are those of a session that is not there yet."""
+        node, labels = self._rewritten(node, labels)
 
         def add(db: Sql) -> tuple[int, bool]:
             if release is not None:
@@ -187,8 +197,14 @@ class Sessions(TableStore):
 
         return await self._tables.write(add, _lock_name(owner, name))
 
+    def _rewritten(self, node: NewNode, labels: Raw) -> tuple[NewNode, Raw]:
+        if self.rewrite is None:
+            return node, labels
+        return structs.replace(node, turns=self.rewrite.turns(node.turns)), self.rewrite.labels(labels)
+
     async def replace(self, owner: str, name: str, node: NewNode, labels: Raw, now: float) -> None:
         """The session is this node alone."""
+        node, labels = self._rewritten(node, labels)
 
         def put(db: Sql) -> None:
             db.execute("DELETE FROM session WHERE owner = ? AND name = ?", (owner, name))
@@ -198,6 +214,7 @@ class Sessions(TableStore):
 
     async def create(self, owner: str, name: str, node: NewNode, labels: Raw, now: float) -> bool:
         """The same, of one that is not there yet; False if it is."""
+        node, labels = self._rewritten(node, labels)
 
         def put(db: Sql) -> bool:
             if _key(db, owner, name) is not None:
@@ -209,6 +226,7 @@ class Sessions(TableStore):
 
     async def change(self, owner: str, name: str, now: float, *, head: int | None, labels: Raw | None) -> bool:
         """False if there is no such session, or no such node in it."""
+        labels = labels if labels is None or self.rewrite is None else self.rewrite.labels(labels)
 
         def change(db: Sql) -> bool:
             if (session := _key(db, owner, name)) is None:

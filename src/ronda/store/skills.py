@@ -26,8 +26,8 @@ class Skills(TableStore):
         except Duplicate as error:
             raise WriteConflict(f"there is a skill '{skill.id}' already") from error
 
-    async def find(self, owner: str, id: str) -> StoredSkill | None:
-        rows = await self._rows("SELECT body FROM skill WHERE id = ? AND owner = ?", (id, owner))
+    async def find(self, owner: str, skill_id: str) -> StoredSkill | None:
+        rows = await self._rows("SELECT body FROM skill WHERE id = ? AND owner = ?", (skill_id, owner))
         return _decode(rows[0][0]) if rows else None
 
     async def of(self, owner: str) -> list[StoredSkill]:
@@ -42,5 +42,5 @@ class Skills(TableStore):
         statement = "UPDATE skill SET revision = ?, body = ? WHERE id = ? AND owner = ? AND revision = ?"
         return await self._change(statement, values)
 
-    async def delete(self, owner: str, id: str) -> bool:
-        return await self._change("DELETE FROM skill WHERE id = ? AND owner = ?", (id, owner))
+    async def delete(self, owner: str, skill_id: str) -> bool:
+        return await self._change("DELETE FROM skill WHERE id = ? AND owner = ?", (skill_id, owner))

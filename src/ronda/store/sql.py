@@ -20,6 +20,10 @@ class Rows(Protocol):
     @property
     def rowcount(self) -> int: ...
 
+    @property
+    def description(self) -> Any:
+        """Of each column its name, and more."""
+
     def fetchone(self) -> Any: ...
 
     def fetchall(self) -> list[Any]: ...

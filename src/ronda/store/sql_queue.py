@@ -6,7 +6,8 @@ a run; and one that is over is taken off again.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from ronda.store import WriteConflict
 from ronda.store.queue import ClaimedRun, QueuedRun, QueueEntry, QueueFull, QueueLimits, may_have
@@ -19,6 +20,9 @@ _NEXT: Final = f"""SELECT run FROM queued_run AS one
         AND ({_DRIVEN} AND owner = one.owner) < coalesce(CAST(:per_owner AS INTEGER), :total - ({_DRIVEN}))
         AND ({_DRIVEN} AND owner = one.owner AND session = one.session) < :per_session
     ORDER BY ({_DRIVEN} AND owner = one.owner), id LIMIT 1"""
+_CLAIMED: Final = "run, claims, cancelled"
+_CLAIM: Final = f"""UPDATE queued_run SET worker = :worker, until = :until, claims = claims + 1
+    WHERE run = ({_NEXT}) RETURNING {_CLAIMED}"""
 
 
 class SqlQueue(TableStore):
@@ -43,28 +47,24 @@ class SqlQueue(TableStore):
             raise WriteConflict(f"the run '{run.run}' is queued already") from error
 
     async def claim(self, worker: str, limits: QueueLimits, now: float, until: float) -> ClaimedRun | None:
-        bounds = {
+        values = {
+            "worker": worker,
+            "until": until,
             "now": now,
             "total": limits.total,
             "per_owner": limits.per_owner,
             "per_session": limits.per_session,
         }
 
-        def find(db: Sql) -> str | None:
-            row = db.execute(_NEXT, bounds).fetchone()
-            return None if row is None else str(row[0])
+        def is_there(db: Sql) -> bool:
+            return db.execute(_NEXT, values).fetchone() is not None
 
         def take(db: Sql) -> ClaimedRun | None:
-            run = find(db)
-            if run is None:
-                return None
-            db.execute(
-                "UPDATE queued_run SET worker = ?, until = ?, claims = claims + 1 WHERE run = ?", (worker, until, run)
-            )
-            return _claimed_run(db.execute(f"{_SELECT_CLAIM} WHERE run = ?", (run,)).fetchone())
+            row = db.execute(_CLAIM, values).fetchone()
+            return None if row is None else _claimed_run(row)
 
         # Looking is nearly always all there is to do, and stops no writer.
-        if not self._tables.is_there or (self._was_empty and await self._tables.read(find) is None):
+        if not self._tables.is_there or (self._was_empty and not await self._tables.read(is_there)):
             return None
         claimed = await self._tables.write(take, _ALONE, may_be_lost=True)
         self._was_empty = claimed is None
@@ -81,8 +81,8 @@ class SqlQueue(TableStore):
 
     async def renew(self, worker: str, until: float) -> list[ClaimedRun]:
         def renew(db: Sql) -> list[ClaimedRun]:
-            db.execute("UPDATE queued_run SET until = ? WHERE worker = ?", (until, worker))
-            return [_claimed_run(row) for row in db.execute(f"{_SELECT_CLAIM} WHERE worker = ? ORDER BY id", (worker,))]
+            statement = f"UPDATE queued_run SET until = ? WHERE worker = ? RETURNING id, {_CLAIMED}"
+            return [_claimed_run(row) for _, *row in sorted(db.execute(statement, (until, worker)).fetchall())]
 
         return await self._tables.write(renew, may_be_lost=True) if self._tables.is_there else []
 
@@ -105,9 +105,6 @@ class SqlQueue(TableStore):
         return [QueueEntry(*row) for row in await self._rows(question, {"now": now, "owner": owner})]
 
 
-_SELECT_CLAIM: Final = "SELECT run, claims, cancelled FROM queued_run"
-
-
-def _claimed_run(row: tuple[str, int, int]) -> ClaimedRun:
+def _claimed_run(row: Sequence[Any]) -> ClaimedRun:
     run, claims, cancelled = row
     return ClaimedRun(run, claims, bool(cancelled))

@@ -13,15 +13,18 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from ronda.store import StoreError
 from ronda.store.fork import GATE, disown_after_fork, keep_for_ever
 from ronda.store.versions import TooNew, must_migrate, pack_version, version_of
+
+_LOOKS_AGAIN: Final = 0.05  # seconds between two tries to empty a log that others read
 
 Migrations: TypeAlias = Sequence[Sequence[str]]
 
@@ -187,6 +190,23 @@ def _migrate(db: sqlite3.Connection, path: str, migrations: Migrations, least: i
             db.execute(f"PRAGMA user_version = {pack_version(len(migrations), least)}")
     except TooNew as error:
         raise StoreError(path, f"this database {error}; update Ronda, or choose another path") from error
+
+
+def wipe_deleted(path: str, patience: float = 60.0) -> None:
+    """Write a database anew, without what is left in it of rows that were deleted, and empty its log. Other processes may have it
+    open, and wait with what they write. Raises StoreError where they keep it busy for too long."""
+    db = sqlite3.connect(path, timeout=patience, isolation_level=None)
+    try:
+        db.execute("VACUUM")
+        until = time.monotonic() + patience
+        while db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:  # 1: a reader looks at what is in the log
+            if time.monotonic() >= until:
+                raise StoreError(path, "it is busy, so that its log could not be emptied; try again in a moment")
+            time.sleep(_LOOKS_AGAIN)
+    except sqlite3.Error as error:
+        raise explain(path, error) from error
+    finally:
+        db.close()
 
 
 def migrate_line(db: sqlite3.Connection, path: str, name: str, migrations: Migrations) -> None:
