@@ -64,11 +64,11 @@ class PostgresServer:
     """A server in `folder`, with the data that is there, or new."""
 
     def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
-        bin = programs()
-        assert bin is not None
+        bin_ = programs()
+        assert bin_ is not None
         self._settings = _SETTINGS | (settings or {})
         self.folder = folder
-        self._bin = bin
+        self._bin = bin_
         folder.mkdir(parents=True, exist_ok=True)
         user = _user()
         if user:
@@ -76,8 +76,8 @@ class PostgresServer:
             for parent in (folder, *folder.parents):  # pytest's temporary folders are for their owner alone
                 if not parent.stat().st_mode & 0o001:
                     parent.chmod(parent.stat().st_mode | 0o011)
-            if not _may_enter(bin):
-                self._bin = _copied(bin, folder / "programs")
+            if not _may_enter(bin_):
+                self._bin = _copied(bin_, folder / "programs")
         self.port = _free_port()
         self.address = "127.0.0.1"
         if not (folder / "data").exists():

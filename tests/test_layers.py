@@ -8,6 +8,7 @@ Islands (`local`, `mistralrs`, the app stream) import what is below them, and no
 """
 
 import ast
+import re
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "ronda"
@@ -33,6 +34,7 @@ BELOW = {
     "evals": {"agent"},
     "server": {"agent"},
     "cli": {"server", "evals"},
+    "client": set[str](),  # a program of its own, which asks a server
     "local": {"providers", "cli"},
     "mistralrs": {"server"},
     "runner": {"mistralrs"},  # one file: the name under which programs import the island's Runner
@@ -127,7 +129,7 @@ def test_no_two_test_files_have_the_same_name() -> None:
 # ---- inside server/ --------------------------------------------------------------------------------------------------
 
 # What puts a server together, and the table of settings that everything may read.
-ROOT_MODULES = {"app", "reload", "mounted_app", "storage", "check_config", "__init__"}
+ROOT_MODULES = {"app", "request_app", "reload", "mounted_app", "storage", "check_config", "__init__"}
 
 
 def server_imports() -> list[tuple[str, str, str]]:
@@ -166,6 +168,52 @@ def test_no_module_but_the_root_knows_all_of_the_server() -> None:
     assert {
         file for file, folder, target in server_imports() if target == "app" and folder not in ROOT_MODULES
     } == set()
+
+
+def test_the_root_knows_no_feature_by_name() -> None:
+    """It knows their contract, their table, and the list of them."""
+    known = {f"ronda.server.features.{name}" for name in ("contract", "table", "running")}
+    for name in ROOT_MODULES:
+        path = SOURCE / "server" / f"{name}.py"
+        text = path.read_text()
+        tree = ast.parse(text)
+        imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+        assert {one for one in imported if one.startswith("ronda.server.features")} <= known, name
+        assert "sys.modules" not in text, name
+
+
+# Who has the whole server in their hands: what makes it, runs it, and changes its settings.
+HOLDING = {"app.py", "mounted_app.py", "storage.py", "reload.py"}
+
+
+def test_nothing_but_the_root_takes_all_of_the_server_under_whatever_name() -> None:
+    """Neither as `Server`, nor as a Protocol, a Struct or a tuple with most of its parts. `request_app` says what it uses."""
+    parts = {
+        node.attr
+        for node in ast.walk(ast.parse((SOURCE / "server" / "app.py").read_text()))
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        if isinstance(node.value, ast.Name) and node.value.id == "self"
+    }
+    assert len(parts) > 15  # else nothing is looked for
+    holding, like = set(), set()
+    for path in (SOURCE / "server").rglob("*.py"):
+        file = path.relative_to(SOURCE / "server").as_posix()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                kinds = [ast.unparse(one.annotation) for one in arguments if one.annotation is not None]
+                if any(re.search(r"\bServer\b", kind) for kind in kinds):
+                    holding.add(file)
+            elif isinstance(node, ast.ClassDef):
+                fields = {
+                    one.target.id
+                    for one in node.body
+                    if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+                }
+                if len(fields & parts) > 8:
+                    like.add(f"{file}: {node.name}")
+    assert holding <= HOLDING
+    assert like <= {"features/contract.py: Services", "request_app.py: ServerParts"}
 
 
 def test_no_folder_of_the_server_imports_its_root_when_it_runs() -> None:

@@ -22,6 +22,8 @@ from ronda import invoke_agent, tool
 from ronda.journal.memory import MemoryJournal
 from ronda.server.app import Server, create_app
 from ronda.server.config import ServerConfig
+from ronda.server.features.app_stream.settings import AppConfig
+from ronda.server.features.table import make_config
 from ronda.testing import ScriptedModel, calls, says
 
 SOURCE: Final = str(Path(ronda.__file__).parent)
@@ -96,6 +98,22 @@ async def ask(app: Any, path: str, body: Any) -> Any:
     return json.loads(data) if data.startswith(b"{") else data
 
 
+async def converse(app: Any, path: str, message: Any) -> list[Any]:
+    """One message over a WebSocket, and all that comes until it is closed."""
+    told = [{"type": "websocket.receive", "text": json.dumps(message)}, {"type": "websocket.connect"}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return told.pop() if told else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "websocket", "path": path, "query_string": b"", "headers": [(b"host", b"127.0.0.1")]}
+    await app(scope, receive, send)
+    return sent
+
+
 def _app(*lines: Any, tools: Any = ()) -> Any:
     return create_app(
         Server(ServerConfig(model="script:x"), MemoryJournal(), provider=ScriptedModel(*lines), tools=tools)
@@ -140,6 +158,24 @@ def responses_mixed() -> Walk:
     return _counted(before, _app(*[calls("one", "ask_user")] * 2, tools=[one]))
 
 
+def generate_code() -> Walk:
+    """A page that is written as a file, in one of the variants that a page asks for."""
+    asked = {
+        "generatedCodeConfig": "html_tailwind",
+        "inputMode": "text",
+        "generationType": "create",
+        "prompt": {"text": "A board."},
+    }
+    page = "<!DOCTYPE html><html><body><h1>Hello</h1></body></html>"
+
+    async def before(app: Any) -> Callable[[], Awaitable[Any]]:
+        return lambda: converse(app, "/generate-code", asked)
+
+    turns = [calls("create_file", path="index.html", content=page), says("Done.")]
+    config = make_config({"model": "script:x", "app": AppConfig(variants=1)})
+    return _counted(before, create_app(Server(config, MemoryJournal(), provider=ScriptedModel(*turns * 2))))
+
+
 def prompty_file() -> Walk:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "lines.json").write_text(json.dumps([{"text": "Hello."}] * 2))
@@ -156,6 +192,7 @@ WALKS: Final[dict[str, Callable[[], Walk]]] = {
     'invoke_agent("x.prompty")': prompty_file,
     "append to a Mistral conversation": mistral_append,
     "Responses with a mixed turn": responses_mixed,
+    "/generate-code": generate_code,
 }
 
 

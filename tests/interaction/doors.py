@@ -45,10 +45,12 @@ from ronda.server.http.auth import Auth
 from ronda.server.http.failure import ErrorWriter
 from ronda.server.http.protocol import BoundedProtocol
 from ronda.server.http.sockets import BoundedSockets
+from ronda.server.services.hosted_tools import OperatorServers
 from ronda.store.catalog import Catalog
 from ronda.testing import ScriptedModel
 from ronda.tools.mcp.config import McpServer
-from ronda.wire.capabilities import Capability
+from ronda.tools.mcp.servers import ServersPerLoop
+from ronda.wire.shared.capabilities import Capability
 
 QUICK = Retry(initial_interval=0.0, max_interval=0.01)
 
@@ -143,8 +145,8 @@ def fold_chunks(chunks: Iterable[Json], choice: int = 0) -> Said:
     said.message = {"role": "assistant", "content": said.content or None}
     if said.calls:
         said.message["tool_calls"] = [
-            {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
-            for id, name, arguments in said.calls
+            {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+            for call_id, name, arguments in said.calls
         ]
     return said
 
@@ -176,6 +178,12 @@ class Served:
         self.url = door.url
         self.http = door.http
         self._door = door
+
+    @property
+    def mcp(self) -> ServersPerLoop | None:
+        """The operator's MCP servers."""
+        found: ServersPerLoop | None = self.server.features.provided(OperatorServers)
+        return found
 
     def client(self, key: str = "test") -> openai.AsyncOpenAI:
         return self._door.client(key)
@@ -352,7 +360,7 @@ class Pauses:
             one.set()
 
 
-def _config(settings: Mapping[str, Any]) -> ServerConfig:
+def config_of(settings: Mapping[str, Any]) -> ServerConfig:
     """The settings of the core as they are, those of features as a settings file has them."""
     core = {name: value for name, value in settings.items() if name in ServerConfig.__struct_fields__}
     others = {name: value for name, value in settings.items() if name not in core}
@@ -412,7 +420,7 @@ class Door:
         else:
             settings = {"model": "script:test", **config}
         server = Server(
-            _config({"retry": QUICK, **settings}),
+            config_of({"retry": QUICK, **settings}),
             journal or Remembering(),
             provider=None if isinstance(model, str) else model,
             tools=tools,
@@ -422,7 +430,7 @@ class Door:
             auth=auth,
             guardrails=guardrails,
             compaction=compaction,
-            mcp=mcp,
+            given={"mcp": mcp} if mcp else {},
             sleep=sleep,
             features=features,
         )

@@ -33,8 +33,8 @@ class ReadsOn(ScriptedModel):
         parts = finished.turn.parts
         if not any(type(part) is ToolCall and part.name == READ for part in parts):
             return finished
-        [id] = set(re.findall(r"the file (file\S+):", " ".join(results(request.turns))))
-        arguments = json.dumps({"file_id": id, "start": MIDDLE, "end": MIDDLE + 40})
+        [call_id] = set(re.findall(r"the file (file\S+):", " ".join(results(request.turns))))
+        arguments = json.dumps({"file_id": call_id, "start": MIDDLE, "end": MIDDLE + 40})
         call = ToolCall(f"read{len(self.heard)}", READ, arguments)
         return ModelFinished(AssistantTurn((call,), "tool_calls"))
 

@@ -291,7 +291,7 @@ def test_the_turns_events_say_who_was_asked_and_what_came_of_it(said: Any, kind:
 
     seen: list[tuple[str, Any]] = []
     view, box = TurnView(), Mailbox()
-    turns = TurnEvents(lambda type, data: seen.append((type, data)))
+    turns = TurnEvents(lambda event_type, data: seen.append((event_type, data)))
 
     def on_event(event: Event) -> None:
         turns(event)
@@ -302,6 +302,6 @@ def test_the_turns_events_say_who_was_asked_and_what_came_of_it(said: Any, kind:
 
     approved = said == "approve"
     assert permissions(seen) == [("permission_requested", None)] * 2 + [("permission_completed", approved)] * 2
-    assert [data.get("errorKind") for type, data in seen if type == "tool_result"] == [kind] * 2
+    assert [data.get("errorKind") for event_type, data in seen if event_type == "tool_result"] == [kind] * 2
     resolved = [event.payload for event in view.events if event.kind == "permission_resolved"]
     assert [(one["name"], one["approved"]) for one in resolved] == [("send_mail", approved)] * 2

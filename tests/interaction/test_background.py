@@ -286,6 +286,27 @@ async def test_a_queue_that_is_full_says_so(door: Door, name: str) -> None:
     assert (status, "1 runs wait already" in json.dumps(body)) == (429, True)
 
 
+@AT_EACH_DOOR
+async def test_places_in_the_queue_are_counted_for_each_owner(door: Door, name: str) -> None:
+    gate = Gate(cares=True)
+    model = ScriptedModel(calls("wait"), *[says("over")] * 3)
+    settings: dict[str, Any] = {"background_runs": 1, "background_queue": 10, "background_queue_per_owner": 1}
+    async with soon(), door.serving(model, gate.tool, **settings) as served:
+        first = await begin(served, "chat")
+        await gate.begun.wait()
+        statuses = []
+        for key in ("ann", "ann", "bob"):
+            sent = {"authorization": f"Bearer {key}"}
+            body = body_for(name, False, background=True)
+            async with served.http.post(f"{served.url}/{PATHS[name]}", json=body, headers=sent) as answer:
+                statuses.append(answer.status)
+        gate.go_on.set()
+        await first.until("completed")
+        await served.all_over()
+
+    assert statuses == [202, 429, 202]
+
+
 @pytest.mark.parametrize("name", ["responses", "conversations"])
 async def test_a_run_that_is_not_stored_cannot_be_queued(door: Door, name: str) -> None:
     async with door.serving(ScriptedModel(says("hi"))) as served:
@@ -306,14 +327,14 @@ async def test_what_is_nobodys_answer_is_not_found(door: Door) -> None:
     async with soon(), door.serving(ScriptedModel(says("hi"))) as served:
         later = await begin(served, "chat")
         await later.until("completed")
-        hex = later.run.removeprefix("run_")
+        digits = later.run.removeprefix("run_")
         found = [
             (await get(served, path, key))[0]
             for path, key in (
-                (f"/chat/completions/chatcmpl-{hex}", "another"),
-                (f"/messages/msg_{hex}", "test"),
-                (f"/agents/completions/{hex}", "test"),
-                (f"/responses/resp_{hex}", "test"),
+                (f"/chat/completions/chatcmpl-{digits}", "another"),
+                (f"/messages/msg_{digits}", "test"),
+                (f"/agents/completions/{digits}", "test"),
+                (f"/responses/resp_{digits}", "test"),
                 ("/chat/completions/nothing", "test"),
             )
         ]
@@ -371,6 +392,32 @@ async def test_leases_are_renewed_while_much_is_claimed(door: Door) -> None:
 
     assert claims == [(driven.run, None, 1)]
     assert queue.longest < LEASE_SECONDS
+
+
+class CountingQueue(SqlQueue):
+    renewals = 0
+
+    async def renew(self, worker: str, until: float) -> list[ClaimedRun]:
+        self.renewals += 1
+        return await super().renew(worker, until)
+
+
+async def test_leases_are_not_renewed_with_each_run_that_is_over(door: Door) -> None:
+    catalog = MemoryCatalog()
+    queue = catalog.queue = CountingQueue(catalog)
+    gate = Gate(cares=True)
+    async with soon(), door.serving(ScriptedModel(calls("wait")), gate.tool, catalog=catalog) as served:
+        served.server.runs.clock = lambda: 1000.0
+        driven = await begin(served, "chat")
+        await gate.begun.wait()
+        for number in range(20):  # each is claimed, found to be no run, and taken off
+            await queue.enqueue(QueuedRun(f"run_{number}", "", f"{number}", 1.0), 100)
+        served.server.background.look()
+        while len(await queue.list(1000.0)) > 1:
+            await get(served, f"/runs/{driven.run}")
+        renewals = queue.renewals
+
+    assert renewals <= 1
 
 
 class Held:

@@ -18,7 +18,7 @@ from ronda.core.parts import AssistantTurn, Text, ToolCall
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.errors import UpstreamError
-from ronda.wire.partial_json import read_pointer
+from ronda.wire.codec.partial_json import read_pointer
 
 PAGE = '<h1>"Grüße" 😀</h1>\n'
 ARGUMENTS = json.dumps({"content": PAGE, "path": "index.html"})

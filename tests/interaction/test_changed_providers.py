@@ -79,13 +79,13 @@ async def test_a_file_that_another_provider_has_is_mentioned_and_told_as_left_ou
 
 
 async def test_a_file_that_the_provider_has_goes_there(door: Door) -> None:
-    id = "file_011CNha8iCJcU1wXNR6q4V8w"
-    message = {"role": "user", "content": [{"type": "file", "file": {"file_id": id}}]}
+    file_id = "file_011CNha8iCJcU1wXNR6q4V8w"
+    message = {"role": "user", "content": [{"type": "file", "file": {"file_id": file_id}}]}
     model = "anthropic:claude-sonnet-4-5"
 
     request, answer = await asked(door, model, ANSWERS[model], messages=[message])
 
-    assert request["messages"][0]["content"][0]["source"] == {"type": "file", "file_id": id}
+    assert request["messages"][0]["content"][0]["source"] == {"type": "file", "file_id": file_id}
     assert "warnings" not in answer
 
 

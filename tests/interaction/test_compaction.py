@@ -204,7 +204,7 @@ async def test_the_journal_keeps_what_the_model_is_not_shown() -> None:
     run = rebuild(await journal.read(events[0].run))  # type: ignore[union-attr]  # a run starts with RunStarted
     assert run.turns[:5] == HISTORY
     assert run.shown[:-1] == model.heard[0]
-    assert [type(event) for event in events[1:3]] == [Compacted, ModelStarted]
+    assert [type(event) for event in events[1:4]] == [Compacted, Warned, ModelStarted]
 
 
 def test_a_budget_counts_from_one() -> None:

@@ -12,7 +12,7 @@ from tests.interaction.every_door import NAMES, PATHS, body_for
 from tests.server.services.test_leaving import Gate
 
 from ronda.core.events import RunStarted, TextDelta
-from ronda.server.answering.answer import Exchange
+from ronda.server.answering.exchange import Exchange
 from ronda.testing import ScriptedModel, calls, says
 
 AT_EACH_DOOR = pytest.mark.parametrize("name", NAMES)
@@ -160,10 +160,13 @@ async def test_the_operator_bounds_what_goes_on(door: Door, stream: bool) -> Non
     assert (long, many) == (400, 429)
 
 
-async def test_one_owner_leaves_places_for_others_to_go_on_in(door: Door) -> None:
+@pytest.mark.parametrize(
+    "bounds", [{"max_detached": 4}, {"max_detached": 100, "max_detached_per_owner": 2}], ids=["shared", "own"]
+)
+async def test_one_owner_leaves_places_for_others_to_go_on_in(door: Door, bounds: dict[str, Any]) -> None:
     gate = Gate(cares=True)
     model = ScriptedModel(*[calls("wait")] * 3, *[says("over")] * 3)
-    async with soon(), door.serving(model, gate.tool, max_detached=4) as served:
+    async with soon(), door.serving(model, gate.tool, **bounds) as served:
         statuses = []
         async with contextlib.AsyncExitStack() as streams:
             for key in ("ann", "ann", "ann", "bob"):

@@ -19,7 +19,8 @@ from tests.interaction.upstreams import Exchange, Upstream, answers
 
 from ronda.core.limits import Retry
 from ronda.core.parts import ToolResult, ToolTurn
-from ronda.server.config import ServerConfig, ToolAddress
+from ronda.server.features.dispatch.settings import DispatchSettings, ToolAddress
+from ronda.server.features.table import make_config
 from ronda.testing import Call, ScriptedModel, calls, says
 from ronda.tools.dispatch import MOST_RETRIES
 from ronda.tools.signature import sign, verify
@@ -83,9 +84,11 @@ def test_a_signature_is_of_one_body_one_secret_and_one_moment() -> None:
 
 
 def test_secrets_are_not_shown() -> None:
-    config = ServerConfig(tool_dispatch_secret=SECRET, dispatch={"a": ToolAddress("http://x", SECRET)})
-    assert SECRET not in repr(config)
-    assert SECRET not in repr(config.dispatch)
+    config = make_config({"tool_dispatch_secret": SECRET, "dispatch": {"a": ToolAddress("http://x", SECRET)}})
+    part = config.part(DispatchSettings)
+    assert part.tool_dispatch_secret == SECRET
+    for shown in (config, config.parts, part, part.dispatch):
+        assert SECRET not in repr(shown)
 
 
 # ---- how often it is sent ------------------------------------------------------------------------------------------------

@@ -427,7 +427,7 @@ async def test_a_run_resumed_without_its_guardrails_lets_nothing_through() -> No
     assert events[-1] == RunFinished(
         "failed",
         message="Input guardrail denied: the input guardrail this run began with is not here",
-        at=events[-1].at,  # type: ignore[union-attr]  # it is a RunFinished
+        at=events[-1].at,
         code="guardrail",
     )
 

@@ -304,10 +304,10 @@ def test_an_answer_that_only_pydantic_refuses_is_an_error_with_the_conversation(
 
 
 def test_tools_of_a_program_may_end_as_programs_do() -> None:
-    def quit() -> str:
+    def leave() -> str:
         raise SystemExit(3)
 
-    model = ScriptedModel(calls("quit"), says("It failed."))
-    assert invoke_agent(Agent(model, tools=[quit]), "go") == "It failed."
-    why = "Error: Tool 'quit' failed: it tried to end the program: SystemExit(3)"
+    model = ScriptedModel(calls("leave"), says("It failed."))
+    assert invoke_agent(Agent(model, tools=[leave]), "go") == "It failed."
+    why = "Error: Tool 'leave' failed: it tried to end the program: SystemExit(3)"
     assert model.heard[1][-1] == ToolTurn((ToolResult("call_0_0", why, failed=True),))

@@ -107,8 +107,8 @@ def test_the_next_run_of_the_conversation_may_read_on_and_no_other() -> None:
 def test_another_run_cannot_read_it() -> None:
     model = ScriptedModel(calls("report"), says("done"))
     first = run_agent(Agent(model, tools=[report]), "go")
-    [id] = [result.whole for turn in first.messages for result in getattr(turn, "results", ())]
-    other = ScriptedModel(calls("report"), calls(READ, file_id=id), says("done"))
+    [run_id] = [result.whole for turn in first.messages for result in getattr(turn, "results", ())]
+    other = ScriptedModel(calls("report"), calls(READ, file_id=run_id), says("done"))
     invoke_agent(Agent(other, tools=[report]), "go")
     assert "no file with the id" in last_result(other.heard[2])
 

@@ -94,17 +94,18 @@ def test_code_that_a_person_must_approve_waits_and_is_resumed_from_the_journal(t
     assert output(results(result.messages)[0])["result"] == "2"
 
 
-def test_code_has_no_network_and_sees_no_files_of_the_program(tmp_path: Path) -> None:
+def test_code_has_no_network_and_reads_no_files_of_the_program(tmp_path: Path) -> None:
+    """Without bubblewrap it may be told that a file is there, and no more."""
     (tmp_path / "secret.txt").write_text("mine")
     code = (
-        f"import os, socket\nprint(os.path.exists({str(tmp_path / 'secret.txt')!r}))\n"
+        f"import socket\ntry:\n    print(open({str(tmp_path / 'secret.txt')!r}).read())\nexcept OSError:\n    print('no file')\n"
         "try:\n    socket.create_connection(('127.0.0.1', 9), 1)\nexcept OSError as error:\n    print('refused')"
     )
     model = ScriptedModel(calls("python", code=code), says("done"))
 
     result = run_agent(Agent(model, tools=[python()]), "go")
 
-    assert output(results(result.messages)[0])["stdout"] == "False\nrefused\n"
+    assert output(results(result.messages)[0])["stdout"] == "no file\nrefused\n"
 
 
 async def test_the_processes_of_code_end_with_the_event_loop_that_ran_them() -> None:

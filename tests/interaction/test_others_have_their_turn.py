@@ -14,7 +14,7 @@ from ronda.core.events import ToolFinished
 from ronda.drive.driver import AT_ONCE
 from ronda.files.file_store import FileLimits
 from ronda.providers.script import Call
-from ronda.server.answering.follow import KEEP_ALIVE
+from ronda.server.answering.sinks import KEEP_ALIVE
 from ronda.testing import ScriptedModel, calls, says
 
 MANY = 2_000

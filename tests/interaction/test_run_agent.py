@@ -44,8 +44,8 @@ from ronda.errors import BadRequest, LimitExceeded
 from ronda.journal.memory import MemoryJournal
 from ronda.prompty import Prompty
 from ronda.testing import Call, ScriptedModel, calls, says
-from ronda.wire.conversation import read_turns
 from ronda.wire.openai_chat.client_answer import read_plain
+from ronda.wire.shared.conversation import read_turns
 
 
 @tool

@@ -241,6 +241,7 @@ def facts(events: Sequence[Event]) -> list[Any]:
     told: list[Any] = [msgspec.to_builtins(event, enc_hook=_plain) for event in events[1:]]
     for one in told:
         one.pop("at", None)
+        one.pop("first_at", None)
         if one.get("child"):
             one["child"] = "a run"
     return told

@@ -189,8 +189,8 @@ def error_in(path: str, answer: Raw) -> Json:
 async def test_an_error_inside_a_stream_has_the_type_and_code_of_the_plain_one(
     door: Door, path: str, act: Act, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ronda.server.answering.follow.HEAD_SECONDS", 0.0)
-    monkeypatch.setattr("ronda.server.answering.follow.KEEP_ALIVE_SECONDS", 0.01)
+    monkeypatch.setattr("ronda.server.answering.answer.HEAD_SECONDS", 0.0)
+    monkeypatch.setattr("ronda.server.answering.answer.KEEP_ALIVE_SECONDS", 0.01)
     shown = asyncio.Event()
 
     async def late(exchange: Exchange) -> None:
@@ -226,7 +226,7 @@ async def test_mistrals_sdk_raises_what_goes_wrong_inside_a_stream(door: Door, a
 async def test_the_head_goes_out_in_time_though_there_is_nothing_to_show(
     door: Door, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ronda.server.answering.follow.HEAD_SECONDS", 0.0)
+    monkeypatch.setattr("ronda.server.answering.answer.HEAD_SECONDS", 0.0)
     seen = asyncio.Event()
 
     async def late(exchange: Exchange) -> None:

@@ -49,16 +49,16 @@ def id_of(frame: bytes) -> str:
 
 def place_of(name: str, headers: Any, stream: bytes) -> str:
     """Where the answer is found, by the id that the door's own object has."""
-    hex = headers["x-ronda-run"].partition(",")[0].removeprefix("run_")
+    digits = headers["x-ronda-run"].partition(",")[0].removeprefix("run_")
     match name:
         case "chat":
-            return f"/chat/completions/chatcmpl-{hex}"
+            return f"/chat/completions/chatcmpl-{digits}"
         case "responses":
-            return f"/responses/resp_{hex}"
+            return f"/responses/resp_{digits}"
         case "messages":
-            return f"/messages/msg_{hex}"
+            return f"/messages/msg_{digits}"
         case "completions":
-            return f"/agents/completions/{hex}"
+            return f"/agents/completions/{digits}"
         case _:
             first = frames_of(stream)[0].partition(b"data: ")[2]
             return f"/conversations/{json.loads(first)['conversation_id']}"
@@ -89,8 +89,8 @@ async def test_a_stream_is_picked_up_behind_every_frame(door: Door, name: str) -
         ids = [id_of(frame) for frame in whole if b"[DONE]" not in frame or name != "responses"]
         again = await follow(served, place)
         rest = {
-            (at, by_header): await follow(served, place, id, by_header)
-            for at, id in enumerate(ids)
+            (at, by_header): await follow(served, place, event_id, by_header)
+            for at, event_id in enumerate(ids)
             for by_header in (False, True)
         }
 
@@ -143,13 +143,13 @@ async def test_a_stream_over_the_websocket_is_picked_up_behind_every_event(door:
         async with connected(served) as socket:
             await socket.say(model="default", input="go", on_disconnect="detach")
             whole = await raw_events(socket.raw)
-        id = json.loads(whole[0])["response"]["id"]
+        response_id = json.loads(whole[0])["response"]["id"]
         rest = []
         async with connected(served) as socket:
             for at in range(len(whole) - 1):
-                await socket.say(type="response.follow", response_id=id, starting_after=at)
+                await socket.say(type="response.follow", response_id=response_id, starting_after=at)
                 rest.append(await raw_events(socket.raw))
-            await socket.say(type="response.follow", response_id=id)
+            await socket.say(type="response.follow", response_id=response_id)
             again = await raw_events(socket.raw)
             await socket.say(type="response.follow", response_id="resp_nothing")
             nothing = json.loads(await socket.raw.receive_str())

@@ -22,7 +22,7 @@ from ronda.core.run import Run
 from ronda.drive.tools import PROGRESS_BYTES
 from ronda.journal.memory import MemoryJournal
 from ronda.testing import ScriptedModel, calls, says
-from ronda.wire.showing import Showing
+from ronda.wire.shared.showing import Showing
 
 
 async def seen(agent: Agent, inputs: Any = "go", **options: Any) -> list[Event]:

@@ -93,13 +93,13 @@ async def test_a_response_that_waits_is_complete_with_what_is_asked_and_later_wi
         async with soon(), served.http.post(url, json=body_for("responses", True), headers=sent) as answer:
             first = sse(await answer.read())
             run = answer.headers["x-ronda-run"]
-        id = first[0][1]["response"]["id"]
-        _, plain = await get(served, f"/responses/{id}")
-        _, again = await get(served, f"/responses/{id}?stream=true")
+        response_id = first[0][1]["response"]["id"]
+        _, plain = await get(served, f"/responses/{response_id}")
+        _, again = await get(served, f"/responses/{response_id}?stream=true")
         await decide(served, run)
         await until_over(served, run)
-        _, whole = await get(served, f"/responses/{id}?stream=true")
-        _, ended = await get(served, f"/responses/{id}")
+        _, whole = await get(served, f"/responses/{response_id}?stream=true")
+        _, ended = await get(served, f"/responses/{response_id}")
 
     assert (plain["status"], [item["type"] for item in plain["output"]]) == ("completed", ["mcp_approval_request"])
     assert sse(again) == first
@@ -278,13 +278,13 @@ async def test_a_run_that_waits_is_cancelled_although_nobody_drives_it(door: Doo
     async with soon(), door.serving(script(), files.tool, approval_timeout=A_MOMENT) as served:
         _, headers = await send(served, "responses", body_for("responses", False))
         run = headers["x-ronda-run"]
-        steered, refused = await post(served, f"/runs/{run}/steer", {"text": "Hurry."})
+        steered, _ = await post(served, f"/runs/{run}/steer", {"text": "Hurry."})
         stranger, _ = await post(served, f"/runs/{run}/cancel", key="eve")
         status, cancelled = await post(served, f"/runs/{run}/cancel")
         again, _ = await post(served, f"/runs/{run}/cancel")
         late, _ = await post(served, f"/runs/{run}/answer", {"id": "ask", "decision": "approve"})
 
-    assert (steered, refused["error"]["code"], stranger) == (409, "run_is_waiting", 404)
+    assert (steered, stranger) == (200, 404)
     assert (status, cancelled["state"], again, late, files.deleted) == (200, "cancelled", 409, 409, [])
 
 

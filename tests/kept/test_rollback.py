@@ -86,8 +86,10 @@ class Postgres:
             values = [
                 row[0] for table in self.tables for row in db.execute(f"SELECT value FROM future_{table}".encode())
             ]
-            versions = db.execute("SELECT version FROM ronda_version ORDER BY kind").fetchall()
-        return [(version_of(version), value) for (version,), value in zip(versions, values, strict=False)]
+            # A server that starts adds the tables of its features, each with a version of its own.
+            kinds = "SELECT version FROM ronda_version WHERE kind IN ('journal', 'catalog') ORDER BY kind"
+            versions = db.execute(kinds).fetchall()
+        return [(version_of(version), value) for (version,), value in zip(versions, values, strict=True)]
 
     def open(self) -> AbstractAsyncContextManager[tuple[Journal, Catalog]]:
         return make.opened_database(self._address)

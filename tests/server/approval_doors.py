@@ -82,7 +82,10 @@ def blocks(events: list[tuple[str, Json]]) -> list[Json]:
 def deciding(paused: Pause, stream: bool, verdict: str = "approve", message: str | None = None) -> tuple[str, Json]:
     """The door's own request that decides about all that waits: its address and its body."""
     body: Json = {"stream": stream}
-    entries = [{"id": id, "decision": verdict, **({"message": message} if message else {})} for id in paused.ids]
+    entries = [
+        {"id": approval_id, "decision": verdict, **({"message": message} if message else {})}
+        for approval_id in paused.ids
+    ]
     match paused.name:
         case "chat":
             return PATHS["chat"], {**body, "messages": [], "approvals": entries}
@@ -94,8 +97,13 @@ def deciding(paused: Pause, stream: bool, verdict: str = "approve", message: str
         case "responses":
             reason = {"reason": message} if message else {}
             answers = [
-                {"type": "mcp_approval_response", "approval_request_id": id, "approve": verdict == "approve", **reason}
-                for id in paused.ids
+                {
+                    "type": "mcp_approval_response",
+                    "approval_request_id": approval_id,
+                    "approve": verdict == "approve",
+                    **reason,
+                }
+                for approval_id in paused.ids
             ]
             return PATHS["responses"], {**body, "previous_response_id": paused.answer["id"], "input": answers}
     words = [

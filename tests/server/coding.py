@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interaction.doors import QUICK, Door, Json, Remembering, soon
+from tests.interaction.doors import QUICK, Door, Json, Remembering, config_of, soon
 
 from ronda.drive import Tool
 from ronda.errors import BadConfig
+from ronda.files.file_store import FileStore
 from ronda.files.workspaces import Workspaces
 from ronda.sandbox.layers import Layers, choose_layer, find_layers
 from ronda.sandbox.policy import Policy
 from ronda.server.app import Server, create_app
-from ronda.server.config import ServerConfig
 from ronda.server.features.code.code_tools import CodeTools
+from ronda.server.features.code.settings import CodeSettings
 from ronda.testing import ScriptedModel
 
 
@@ -50,8 +51,8 @@ async def serving(
     layers: Layers | None = None,
     **settings: Any,
 ) -> AsyncIterator[Server]:
-    config = ServerConfig(
-        **{
+    config = config_of(
+        {
             "model": "script:test",
             "retry": QUICK,
             "enable_code_execution": True,
@@ -60,12 +61,17 @@ async def serving(
             **settings,
         }
     )
+
+    def open_code(files: FileStore) -> CodeTools:
+        own, workspaces = config.part(CodeSettings), Workspaces(root / "work")
+        return CodeTools(own, config.sandbox, files, workspaces, os.environ, layers)
+
     server = Server(
         config,
         Remembering(),
         provider=model,
         tools=tools,
-        open_code=lambda files: CodeTools(config, files, Workspaces(root / "work"), os.environ, layers),
+        given={"code": open_code},
     )
     door._app = create_app(server)
     try:

@@ -20,7 +20,7 @@ from typing import Any
 
 from ronda.journal.memory import MemoryJournal
 from ronda.server.app import App, Server
-from ronda.server.config import ServerConfig
+from ronda.server.features.table import make_config
 from ronda.store.memory import MemoryCatalog
 from ronda.testing import ScriptedModel, calls, says
 
@@ -160,8 +160,13 @@ async def walk() -> list[tuple[list[str], str, str]]:
         (folder / f"{name}.prompty").write_text(
             f"---\nname: {name}\nmodel: {{id: 'script:{folder / name}.json'}}{agents}\n---\nuser:\nhi\n"
         )
-    config = ServerConfig(
-        model="script:test", agents=str(folder), mcp_allow_url=(f"{URL}/*",), fetch_allow=("127.0.0.1",)
+    config = make_config(
+        {
+            "model": "script:test",
+            "agents": str(folder),
+            "mcp_allow_url": [f"{URL}/*"],
+            "fetch_allow": ["127.0.0.1"],
+        }
     )
     server = Server(
         config,

@@ -15,7 +15,7 @@ from tests.server.web_site import Site, web_site
 from ronda import tool
 from ronda.core.events import Asked
 from ronda.testing import calls
-from ronda.wire.web_search import EXTRACT
+from ronda.wire.web.search import EXTRACT
 
 SECRET = "swordfish"
 DOORS = (*NAMES, "runs")

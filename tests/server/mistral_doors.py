@@ -11,12 +11,11 @@ from typing import Any
 
 import aiohttp
 from mistralai.client import Mistral
-from tests.interaction.doors import QUICK, Door, Json, Remembering, soon
+from tests.interaction.doors import QUICK, Door, Json, Remembering, config_of, soon
 
 from ronda.drive import Provider, Tool
 from ronda.journal import Journal
 from ronda.server.app import Server, create_app
-from ronda.server.config import ServerConfig
 from ronda.store.sqlite_catalog import SqliteCatalog
 
 MINE = blake2b(b"Bearer test", digest_size=16).hexdigest()  # the owner of what is asked for here
@@ -74,7 +73,7 @@ async def serving(
     """A server whose model is `spec`, answered by a provider or by what is at an address."""
     address = model if isinstance(model, str) else None
     server = Server(
-        ServerConfig(**{"model": spec, "base_url": address, "retry": QUICK, **config}),
+        config_of({"model": spec, "base_url": address, "retry": QUICK, **config}),
         journal or Remembering(),
         provider=None if isinstance(model, str) else model,
         tools=tools,

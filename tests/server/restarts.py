@@ -80,7 +80,7 @@ class Folder:
         """`killed`: "before 3" or "after 3", at its third commit."""
         program = ["-P", str(KILLED)] if killed else ["-m", "ronda"]
         command = [sys.executable, *program, "serve", "--port", "0", "--data-dir", str(self.path / "data")]
-        command += [*self.model, "--tools", str(self.tools), *flags]
+        command += [*([] if "--model" in flags else self.model), "--tools", str(self.tools), *flags]
         environment = {**os.environ, "KILLED": killed}
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
         try:

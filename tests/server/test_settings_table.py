@@ -18,10 +18,10 @@ from ronda.cli.main import parse
 from ronda.cli.serve_flags import flag_rows
 from ronda.cli.settings import read_config
 from ronda.errors import BadConfig
-from ronda.server.config import ServerConfig
-from ronda.server.setting import Row, rows_of
+from ronda.server.features.table import all_rows, all_values
+from ronda.server.setting import Row
 
-ROWS = {row.name: row for row in rows_of(ServerConfig)}
+ROWS = {row.name: row for row in all_rows()}
 # Settings that are of no use, or refused, without others.
 NEEDED: dict[str, list[str]] = {
     "model": ["--base-url", "http://127.0.0.1:9/v1"],
@@ -31,6 +31,11 @@ NEEDED: dict[str, list[str]] = {
     "queue": ["--database", "postgresql://user@host/name"],
     "offer": ["--agent"],
     "tool_dispatch_secret": ["--tool-dispatch-url", "http://127.0.0.1:9"],
+    "trust_user_header": ["--from", "10.0.0.5"],
+    "trust_user_from": ["--trust-user-header", "X-User"],
+    "otel_content": ["--otel"],
+    "embedding_model": ["--embedding-base-url", "http://127.0.0.1:9/v1"],
+    "embedding_base_url": ["--embedding-model", "openai:other"],
 }
 # Values that a number or a text of the right type is not enough for.
 VALUES: dict[str, Any] = {
@@ -48,6 +53,10 @@ VALUES: dict[str, Any] = {
     "workers": 2,
     "lease_seconds": 7.0,
     "features": "parrot",
+    "trust_user_from": "10.0.0.5",
+    "more_models": "openai-chat:other",
+    "embedding_model": "openai:other",
+    "embedding_base_url": "http://127.0.0.1:9/v1",
 }
 
 
@@ -99,7 +108,7 @@ def test_a_flag_sets_it(row: Row) -> None:
 
     config = read_config(parse(["serve", *needed(row), *words]))
 
-    assert getattr(config, row.name) == as_it_is_kept(row, value)
+    assert all_values(config)[row.name] == as_it_is_kept(row, value)
 
 
 @pytest.mark.parametrize("row", SINGLE, ids=lambda row: row.name)
@@ -107,7 +116,7 @@ def test_a_variable_sets_it(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
     value = other_value(row)
     monkeypatch.setenv(str(row.variable), "true" if value is True else str(value))
 
-    assert getattr(read_config(parse(["serve", *needed(row)])), row.name) == as_it_is_kept(row, value)
+    assert all_values(read_config(parse(["serve", *needed(row)])))[row.name] == as_it_is_kept(row, value)
 
 
 def test_a_flag_wins_over_a_variable_and_a_variable_over_the_file(

@@ -14,7 +14,7 @@ __all__ = ["create_app"]
 
 
 def __getattr__(name: str) -> Any:
-    """Found when it is asked for: whoever wants one module of this folder need not load them all."""
+    """Found when it is asked for: a program that wants one module of this folder need not load them all."""
     if name != "create_app":
         raise AttributeError(f"module 'ronda.server' has no attribute {name!r}")
     from ronda._extras import check_extra

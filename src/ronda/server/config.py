@@ -5,17 +5,30 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ronda.core.limits import ANSWER_BYTES, RESULT_CHARS, RETRY, SERVER_REPEATS, SERVER_ROUNDS, Retry, Timeouts
 from ronda.core.permissions import strictest
 from ronda.core.plan import Approval, PermissionRule
-from ronda.core.taint import EGRESS
 from ronda.sandbox.policy import Policy
-from ronda.server.setting import NO_SETTING, Setting
+from ronda.server.setting import (
+    ACCESS,
+    AGENTS,
+    APPROVALS,
+    BACKGROUND,
+    CODE,
+    LISTENING,
+    MODEL,
+    NO_SETTING,
+    REQUEST_LIMITS,
+    RUN_LIMITS,
+    SETTINGS,
+    STORAGE,
+    WEB,
+    Setting,
+)
 
 if TYPE_CHECKING:
     from ronda.providers.http.transport import Routes, Transport
@@ -23,71 +36,38 @@ if TYPE_CHECKING:
 MAX_BODY = 50 * 1024 * 1024
 JOURNAL_BYTES = 2 << 30  # of a journal in a data folder
 MAX_BODY_MEMORY = 512 * 1024 * 1024
-MAX_VARIANTS = 8  # of one page, or of any other group of runs
-MAX_POOL = 64  # Pythons that wait for a session
+CHARACTERS_A_TOKEN: Final = 4  # of English text and of JSON, by the tokenizers of most vendors
 
 S = TypeVar("S", bound=Struct)
 
 _SHARE = "as many as are left for others"
 
-# The groups of --help and of the page, in their order.
-LISTENING, SETTINGS = "where it listens", "settings"
-_model = partial(Setting, "the model")
+_model = partial(Setting, MODEL)
 _address = partial(Setting, LISTENING)
-_access = partial(Setting, "who may ask")
-_agents = partial(Setting, "agents and tools")
-_code = partial(Setting, "code in a sandbox")
-_web = partial(Setting, "the web")
-_approvals = partial(Setting, "approvals")
-_limits = partial(Setting, "limits of a run")
-_requests = partial(Setting, "limits of a request")
-_background = partial(Setting, "runs that outlive their request")
-_storage = partial(Setting, "what is kept, and where")
+_access = partial(Setting, ACCESS)
+_agents = partial(Setting, AGENTS)
+_code = partial(Setting, CODE)
+_web = partial(Setting, WEB)
+_approvals = partial(Setting, APPROVALS)
+_limits = partial(Setting, RUN_LIMITS)
+_requests = partial(Setting, REQUEST_LIMITS)
+_background = partial(Setting, BACKGROUND)
+_storage = partial(Setting, STORAGE)
 _settings = partial(Setting, SETTINGS)
-
-
-class ToolAddress(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the calls of one tool are sent. With `parameters` (a JSON Schema) the tool is the server's own, and every request
-    has it; without, a request declares it."""
-
-    url: str
-    secret: str | None = None  # signs each call
-    timeout: float | None = None  # None: as `tool_dispatch_timeout`
-    repeatable: bool = False  # may be sent again, although it may have run
-    description: str = ""
-    parameters: dict[str, Any] | None = None
-    approval: Approval = "auto"
-    labels: tuple[str, ...] = (EGRESS,)
-
-    def __repr__(self) -> str:
-        """Without secrets: this may end up in logs and tracebacks."""
-        return "ToolAddress(…)"
-
-
-class AppModel(Struct, frozen=True, forbid_unknown_fields=True):
-    """A model for variants of a page: PROVIDER:NAME, as --model, and where it is if not at its vendor's."""
-
-    model: str
-    base_url: str | None = None
-
-
-class AppConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """Of /generate-code: which models write pages, in turn, and how many variants of a new one there are."""
-
-    models: tuple[AppModel | str, ...] = ()
-    variants: int | None = None
-    public_url: str | None = None  # where browsers reach this server, if not under the name that they ask for
-
-    @property
-    def named(self) -> list[AppModel]:
-        return [AppModel(model) if isinstance(model, str) else model for model in self.models]
 
 
 class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of `ronda serve`. Each field is written once: see `setting`."""
 
     # ---- the model
-    model: Annotated[str, _model("-m, --model SPEC", "the model, as PROVIDER:NAME", default="local:smollm2")] = ""
+    model: Annotated[
+        str,
+        _model(
+            "-m, --model SPEC",
+            "the model, as PROVIDER:NAME; given again: more models, which requests ask for by their names",
+            default="local:smollm2",
+        ),
+    ] = ""
     base_url: Annotated[
         str | None, _model("--base-url URL", "where the model's server is, such as http://127.0.0.1:8000/v1")
     ] = None
@@ -126,17 +106,6 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
             details="A name without `.py` names the tools of an [installed package](plugins.md#tools).",
         ),
     ] = ()
-    mcp_config: Annotated[
-        str | None,
-        _model(
-            "--mcp-config FILE.json",
-            "MCP servers whose tools the model gets",
-            default="the file that MCP_CONFIG_PATH names",
-            variable="MCP_CONFIG_PATH",
-            reads="path",
-        ),
-    ] = None
-
     # ---- where it listens
     host: Annotated[str, _address("--host HOST", "the address to listen on")] = "127.0.0.1"
     port: Annotated[int, _address("-p, --port PORT", "the port to listen on")] = 1234
@@ -190,20 +159,6 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
 
     # ---- agents and tools
-    agents: Annotated[
-        str | None,
-        _agents(
-            "--agents DIR",
-            "a folder of .prompty files: each is a model name on every door, and an agent_id",
-            reads="path",
-        ),
-    ] = None
-    agent_tools: Annotated[
-        dict[str, tuple[str, ...]],
-        _agents(
-            "", "agents that an agent of the folder, or 'default' for the model, may call beside what its file says"
-        ),
-    ] = {}
     aliases: Annotated[
         tuple[str, ...],
         _agents(
@@ -216,6 +171,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
         _agents(
             "--agent, --agentic",
             "the same as --enable-search --enable-code-execution --enable-shell: web search, Python and a shell",
+            stands_for=("enable_search", "enable_code_execution", "enable_shell"),
         ),
     ] = False
     max_offered_tools: Annotated[
@@ -230,131 +186,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
         Literal["all", "first"],
         _agents("--tool-calls", "run all calls of a turn, or only the first, with a warning"),
     ] = "all"
-    tool_dispatch_url: Annotated[
-        str | None,
-        _agents("--tool-dispatch-url URL", "POST calls of declared tools that nothing here runs to this address"),
-    ] = None
-    tool_dispatch_timeout: Annotated[
-        float, _agents("--tool-dispatch-timeout SECONDS", "how long it may take", unit="seconds", above=0)
-    ] = 30.0
-    tool_dispatch_secret: Annotated[
-        str | None, _agents("", "signs the calls that are sent to tool_dispatch_url", reads="secret")
-    ] = None
-    dispatch: Annotated[
-        Mapping[str, ToolAddress], _agents("", "tools whose calls are sent to an address of their own, by their names")
-    ] = {}
-    mcp: Annotated[dict[str, Any], _agents("", "MCP servers, by name, beside those of mcp_config")] = {}
-    mcp_allow_url: Annotated[
-        tuple[str, ...],
-        _agents(
-            "--mcp-allow-url URL",
-            "an address of MCP servers that requests may name, such as https://mcp.example.com or "
-            "https://*.example.com/mcp; may be repeated",
-        ),
-    ] = ()
-    app: Annotated[
-        AppConfig,
-        _agents(
-            "",
-            "of /generate-code: models, variants, public_url",
-            members={
-                "models": _agents(
-                    "--app-model MODEL",
-                    "a model that writes pages for /generate-code, instead of --model; give it again for others, which "
-                    "take turns",
-                )
-            },
-        ),
-    ] = AppConfig()
-    images: Annotated[dict[str, Any], _agents("", "the service that draws pictures for pages")] = {}
-    page: Annotated[dict[str, Any], _agents("", "what pages are shown with, for models that build pages")] = {}
-
     # ---- code in a sandbox
-    enable_code_execution: Annotated[
-        bool, _code("--enable-code-execution", "lets requests ask for Python, which runs in a sandbox for each session")
-    ] = False
-    code_exec_python: Annotated[
-        str | None,
-        _code(
-            "--code-exec-python PATH",
-            "the Python inside",
-            default="the one that this server runs on",
-            needs="enable_code_execution",
-        ),
-    ] = None
-    code_exec_workdir: Annotated[
-        str | None,
-        _code(
-            "--code-exec-workdir DIR",
-            "the folder in which Python works, for all sessions",
-            default="one for each session",
-            needs="enable_code_execution",
-            reads="path",
-        ),
-    ] = None
-    code_exec_pool: Annotated[
-        int,
-        _code(
-            "--code-exec-pool N",
-            "Pythons that are kept ready for new sessions, so that a first call need not wait",
-            least=0,
-            most=MAX_POOL,
-            needs="enable_code_execution",
-        ),
-    ] = 0
-    code_exec_timeout: Annotated[
-        float,
-        _code(
-            "--code-exec-timeout N",
-            "seconds that a call of Python may take",
-            unit="seconds",
-            above=0,
-            needs="enable_code_execution",
-        ),
-    ] = 60.0
-    enable_shell: Annotated[
-        bool, _code("--enable-shell", "lets requests ask for a shell, which runs in a sandbox for each session")
-    ] = False
-    offer: Annotated[
-        tuple[Literal["code", "shell"], ...],
-        _code(
-            "--offer TOOL",
-            "offer Python (code) or the shell (shell) to every request, also to those that do not ask; may be repeated",
-            details="For clients that cannot ask. See [code for every request](sandbox.md#code-for-every-request).",
-            choices=("code", "shell"),
-        ),
-    ] = ()
-    shell_path: Annotated[str, _code("--shell-path PATH", "the shell inside", needs="enable_shell")] = "/bin/sh"
-    shell_workdir: Annotated[
-        str | None,
-        _code(
-            "--shell-workdir DIR",
-            "where the folders of the sessions are",
-            default="in the data folder",
-            needs="enable_shell",
-            reads="path",
-        ),
-    ] = None
-    skills_dir: Annotated[
-        str | None,
-        _code(
-            "--skills-dir DIR",
-            "where skills are kept",
-            default="with the files of clients",
-            needs="enable_shell",
-            reads="path",
-        ),
-    ] = None
-    shell_timeout: Annotated[
-        float,
-        _code(
-            "--shell-timeout N",
-            "seconds that a call of the shell may take",
-            unit="seconds",
-            above=0,
-            needs="enable_shell",
-        ),
-    ] = 600.0
     sandbox: Annotated[
         Policy,
         _code(
@@ -374,20 +206,6 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     ] = Policy()
 
     # ---- the web
-    enable_search: Annotated[bool, _web("--enable-search", "let models search the web and read its pages")] = False
-    search_mode: Annotated[
-        Literal["always", "on-request"],
-        _web("--search-mode", "offer the search to every request, or only to those that ask for it"),
-    ] = "always"
-    search_embedding_model: Annotated[
-        str | None,
-        _web(
-            "--search-embedding-model MODEL",
-            "rank what a search finds with the embeddings of this model",
-            default="by words, BM25",
-        ),
-    ] = None
-    search: Annotated[dict[str, Any], _web("", "what is searched with: see [search](search.md)")] = {}
     fetch_allow: Annotated[
         tuple[str, ...],
         _web(
@@ -485,12 +303,19 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
         int | None,
         _limits(
             "--context-budget N",
-            "show a model at most so many characters of a conversation, and a summary of the rest",
+            "show a model at most so many characters (or tokens) of a conversation, and a summary of the rest",
             details="See [guardrails and summaries](served-agents.md#guardrails-and-summaries).",
             least=1,
-            because="it counts characters",
+            because="it counts characters, or tokens with --context-budget-unit tokens",
         ),
     ] = None
+    context_budget_unit: Annotated[
+        Literal["characters", "tokens"],
+        _limits(
+            "--context-budget-unit",
+            "what --context-budget counts; a token is taken for four characters, since each model has its own",
+        ),
+    ] = "characters"
     slots: Annotated[
         int | None, _limits("--slots N", "how many requests a local model answers at a time", default="8")
     ] = None
@@ -586,7 +411,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
             unit="seconds",
             least=0,
             most=3600,
-            because="whoever ends a process does not wait for ever",
+            because="what ends a process does not wait for ever",
         ),
     ] = 3.0
 
@@ -763,8 +588,16 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def model_places(self) -> list[tuple[str, str | None]]:
-        """The models that answer requests: PROVIDER:NAME, and the address of each that is not at its vendor's."""
-        return [(self.model, self.base_url), *[(model.model, model.base_url) for model in self.app.named]]
+        """The models that answer requests: PROVIDER:NAME, and the address of each that is not at its vendor's. Settings of a
+        feature that names models have a `model_places`, too."""
+        others = [place for part in self.parts.values() for place in getattr(part, "model_places", ())]
+        return [(self.model, self.base_url), *others]
+
+    @property
+    def context_characters(self) -> int | None:
+        """How much of a conversation a model is shown, as the loop counts it."""
+        budget = self.context_budget
+        return budget * CHARACTERS_A_TOKEN if budget is not None and self.context_budget_unit == "tokens" else budget
 
     def part(self, settings: type[S]) -> S:
         """The settings of a feature, by the Struct that they stand in."""
@@ -806,10 +639,3 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
         if wish > most:
             return most, f"max_tool_rounds was cut from {wish} to {most}, the most this server allows"
         return wish, None
-
-
-def with_agent(config: ServerConfig) -> ServerConfig:
-    """`agent` is short for three other settings."""
-    if not config.agent:
-        return config
-    return replace(config, enable_search=True, enable_code_execution=True, enable_shell=True)

@@ -4,7 +4,7 @@
     app = Starlette(routes=[Mount("/ronda", ronda)], lifespan=ronda.lifespan)
 
 A mounted app is told of no lifespan by its host: Starlette runs that of the outermost app alone. So `lifespan` is there to be
-handed over, alone or inside the host's own; where nobody does, the server starts with its first request and ends with the
+handed over, alone or inside the host's own; where none does, the server starts with its first request and ends with the
 event loop.
 """
 
@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from ronda._suggest import did_you_mean
 from ronda.agent.compaction import AnyCompaction
 from ronda.agent.toolsets import AnyTool, split_tools
 from ronda.agent.value import check_is_model, missing_key, where_is
@@ -32,17 +31,16 @@ from ronda.journal import Journal
 from ronda.sandbox.policy import read_policy
 from ronda.server.app import App, Server
 from ronda.server.check_config import check_config
-from ronda.server.config import with_agent
-from ronda.server.features.code.code_tools import code_opener
-from ronda.server.features.mcp.read_servers import read_servers
-from ronda.server.features.table import all_rows, make_config, wanted
+from ronda.server.features.contract import Folders
+from ronda.server.features.running import prepare_features
+from ronda.server.features.table import all_rows, make_config, unknown_setting, wanted
 from ronda.server.http.auth import Auth
 from ronda.server.http.browser_guard import is_loopback, refused_socket
 from ronda.server.http.failure import error_answer, failure_of
 from ronda.server.storage import join_replicas, open_blobs, open_catalog, open_journal, open_shared
 from ronda.store import StoreError
 from ronda.store.fork import disown_after_fork
-from ronda.wire.failures import Failure
+from ronda.wire.shared.failures import Failure
 
 if TYPE_CHECKING:
     from ronda.tools.search.settings import SearchCallback
@@ -96,17 +94,17 @@ def create_app(
     known = [row.name for row in all_rows(named if isinstance(named, list | tuple) else ())]
     for name in settings:
         if name not in known:
-            raise BadConfig(f"there is no setting {name!r}; {did_you_mean(name, known, 'docs/settings.md lists them')}")
+            raise unknown_setting(name, known, "docs/settings.md lists them")
     try:
-        config = with_agent(make_config({**settings, "model": spec, "tools": files}))
+        config = make_config({**settings, "model": spec, "tools": files})
     except msgspec.ValidationError as error:
         raise BadConfig(f"the settings do not fit: {error}") from error
     check_config(config)
     if isinstance(model, str) and (key := missing_key(model, where_is(model, config.base_url))) is not None:
         raise BadConfig(f"{model} needs a key: set {key}, or give base_url=… of a server of your own")
     folder = None if config.data_dir in (None, ":memory:") else Path(str(config.data_dir))
-    open_code = code_opener(config, folder)
-    mcp = read_servers(config.mcp_config, config.mcp, folder)
+    classes = wanted(config, asked := {} if search_callback is None else {"web": search_callback})
+    given = prepare_features(classes, config, Folders(folder), asked)
     table, toolsets = split_tools([one for one in tools if not isinstance(one, str | os.PathLike)])
     if toolsets:
         raise BadConfig(
@@ -121,14 +119,13 @@ def create_app(
             provider=None if isinstance(model, str) else model,
             tools=list(table.values()),
             tool_callbacks=tool_callbacks,
-            catalog=open_catalog(folder, shared, config.queue, wanted(config)),
+            catalog=open_catalog(folder, shared, config.queue, classes),
             blobs=open_blobs(folder, config.file_store),
-            open_code=open_code,
             auth=auth,
             guardrails=guardrails,
             compaction=compaction,
-            search_callback=search_callback,
-            mcp=mcp,
+            features=classes,
+            given=given,
             data_folder=folder,
         )
         join_replicas(server, shared)
@@ -138,7 +135,7 @@ def create_app(
 
 
 class MountedApp:
-    """An ASGI app that starts and ends its server itself where nobody else does."""
+    """An ASGI app that starts and ends its server itself where no host does."""
 
     def __init__(self, make: Callable[[], Server], *, is_open: bool) -> None:
         """`is_open`: others than this machine may ask, although there are no keys."""
@@ -147,9 +144,9 @@ class MountedApp:
         self._server = make()  # what cannot be is said now, and not with the first request
         self._app = App(self._server)
         self._loop: asyncio.AbstractEventLoop | None = None  # that it was started in
-        self._keeper: AsyncGenerator[None, None] | None = None  # alive as long as the loop, if nobody else ends us
+        self._keeper: AsyncGenerator[None, None] | None = None  # alive as long as the loop, if no host ends us
         self._is_closed = False
-        self._starting: asyncio.Task[None] | None = None  # with a request, where nobody else starts us
+        self._starting: asyncio.Task[None] | None = None  # with a request, where no host starts us
         disown_after_fork(self)
 
     def disown(self) -> None:

@@ -7,7 +7,7 @@ before anything is changed, so a reload is whole or has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,9 +16,8 @@ from ronda.agent.compaction import read_summarizer
 from ronda.core.guardrails import read_guardrails
 from ronda.errors import BadConfig, quote_names
 from ronda.server.config import ServerConfig
-from ronda.server.features.table import settings_of
+from ronda.server.features.table import all_values
 from ronda.server.services.tools_file import ToolsFile, load_tools
-from ronda.server.setting import rows_of
 
 if TYPE_CHECKING:
     from ronda.server.app import App, Server
@@ -47,11 +46,11 @@ class Reload(msgspec.Struct, frozen=True):
     tools: ToolsFile
 
 
-def read_again(server: Server, read: Callable[[], ServerConfig]) -> Reload:
-    """May take long, since it runs the operator's files. Raises BadConfig."""
+def read_again(read: Callable[[], ServerConfig], feature_tools: Collection[str]) -> Reload:
+    """May take long, since it runs the operator's files. `feature_tools`: names that they may not have. Raises BadConfig."""
     config = read()
     loaded = load_tools(config.tools)
-    taken = {tool.spec.name for tool in loaded.tools} & {*server.features.tool_names}
+    taken = {tool.spec.name for tool in loaded.tools} & {*feature_tools}
     if taken:
         raise BadConfig(f"the tools file has {quote_names(sorted(taken))}, and so has this server")
     read_guardrails(loaded.guardrails)
@@ -66,7 +65,7 @@ def apply_reload(server: Server, app: App, found: Reload) -> list[str]:
     server.toolbox.replace(found.tools.tools, found.tools.callbacks)
     server.runs.guard(read_guardrails(found.tools.guardrails), read_summarizer(found.tools.compaction))
     server.config = msgspec.structs.replace(old, **{name: getattr(new, name) for name in RELOADED})
-    server.opening.forget_setups()
+    server.opening.setups.forget()
     app.open_guard()
     taken_up = [name for name in changed if name in RELOADED]
     later = [name for name in changed if name not in RELOADED]
@@ -78,8 +77,5 @@ def apply_reload(server: Server, app: App, found: Reload) -> list[str]:
 
 
 def _changed(old: ServerConfig, new: ServerConfig) -> Sequence[str]:
-    names = [row.name for row in rows_of(ServerConfig) if getattr(old, row.name) != getattr(new, row.name)]
-    for struct in settings_of(old.features):
-        before, after = old.part(struct), new.part(struct)
-        names += [row.name for row in rows_of(struct) if getattr(before, row.name) != getattr(after, row.name)]
-    return names
+    after = all_values(new)
+    return [name for name, value in all_values(old).items() if value != after.get(name)]

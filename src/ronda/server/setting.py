@@ -1,8 +1,9 @@
 """A setting, written once: the annotation of a field → its flag, its key in a settings file, its environment variable, its
 check, its line of `--help` and its row in docs/settings.md.
 
-This module knows no setting. The fields stand in `config.ServerConfig`; `cli.serve_flags` makes the flags, `check_config` checks
-the values, `docs/make_settings.py` prints the page. It imports msgspec alone, so that `ronda serve --help` loads no server.
+This module knows no setting. The fields stand in `config.ServerConfig` and in `features/NAME/settings.py`; `cli.serve_flags`
+makes the flags, `check_config` checks the values, `docs/make_settings.py` prints the page. It imports only msgspec, so that
+`ronda serve --help` loads no server.
 """
 
 from __future__ import annotations
@@ -17,6 +18,22 @@ import msgspec
 from msgspec import Struct
 
 from ronda.errors import BadConfig
+
+# The groups of --help and of the page, in their order. A feature may have a group of its own, which comes after these.
+GROUPS: Final = (
+    MODEL := "the model",
+    LISTENING := "where it listens",
+    ACCESS := "who may ask",
+    AGENTS := "agents and tools",
+    CODE := "code in a sandbox",
+    WEB := "the web",
+    APPROVALS := "approvals",
+    RUN_LIMITS := "limits of a run",
+    REQUEST_LIMITS := "limits of a request",
+    BACKGROUND := "runs that outlive their request",
+    STORAGE := "what is kept, and where",
+    SETTINGS := "settings",
+)
 
 _MIB: Final = 1024 * 1024
 _TRUE: Final = ("1", "true", "yes", "on")
@@ -42,6 +59,7 @@ class Setting(Struct, frozen=True):
     above: float | None = None
     because: str = ""  # why the bound is where it is
     needs: str = ""  # the switch without which the setting does nothing
+    stands_for: tuple[str, ...] = ()  # of a switch: others that it turns on
     variable: str = ""  # an environment variable beside RONDA_…, which counts after the settings file
     reads: Literal["", "path", "secret"] = ""  # a path starts at the settings file; a secret may be ${env:NAME}
     members: Mapping[str, Setting] = {}  # of a table: members that have flags of their own

@@ -53,10 +53,11 @@ def join_replicas(server: Server, shared: SharedDatabase | None) -> None:
     if shared is None:
         return
     from ronda.journal.postgres import PostgresJournal
+    from ronda.journal.redacting import unwrapped
     from ronda.server.app import App
     from ronda.server.services.replicas import Replicas
 
-    journal = server.runs.journal
+    journal = unwrapped(server.runs.journal)
     assert isinstance(journal, PostgresJournal)
     server.runs.clock = shared.presence.clock
     others = server.others

@@ -44,6 +44,21 @@ async def test_design_systems_are_their_owners(door: Door) -> None:
         assert await ask(served, "DELETE", f"/api/design-systems/{made['id']}") == absent
 
 
+async def test_a_page_gets_the_copies_that_are_kept_of_what_it_loads_from_cdns(door: Door, tmp_path: Path) -> None:
+    (tmp_path / "jquery/dist").mkdir(parents=True)
+    (tmp_path / "jquery/dist/jquery.min.js").write_text("window.jQuery = 1;")
+    async with door.serving(PageModel(), page={"folder": str(tmp_path)}) as served:
+        found = await ask(served, "GET", "/api/library?url=https%3A%2F%2Fcode.jquery.com%2Fjquery-3.7.1.min.js")
+        assert found == (200, b"window.jQuery = 1;")
+        for absent in (
+            "https://cdn.jsdelivr.net/npm/vue@3",
+            "https://evil.example/../../etc/passwd",
+            "file:///etc/passwd",
+            "",
+        ):
+            assert await ask(served, "GET", f"/api/library?url={absent}") == (204, b"")
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [
@@ -76,17 +91,17 @@ async def test_design_systems_outlive_the_server_and_are_bounded(tmp_path: Path)
 
 async def test_a_picture_is_saved_and_served(door: Door) -> None:
     bytes_ = base64.b64decode(PIXEL.partition(",")[2])
-    id = f"tmp_asset_{sha256(bytes_).hexdigest()[:24]}"
-    model = PageModel([call("save_assets", asset_ids=[id])], [create()])
+    call_id = f"tmp_asset_{sha256(bytes_).hexdigest()[:24]}"
+    model = PageModel([call("save_assets", asset_ids=[call_id])], [create()])
     async with door.serving(model) as served:
         heard = await generate(served, inputMode="image", prompt={"text": "", "images": [PIXEL], "videos": []})
         (saved,) = heard.of(0, "toolResult")[0]["data"]["output"]["images"]
         path = "/local-assets/" + saved["public_url"].rpartition("/")[2]
         status, picture = await ask(served, "GET", path, key="nobody's")
-        names = ("absent.png", "..%2f..%2fetc%2fpasswd", id + ".x")
+        names = ("absent.png", "..%2f..%2fetc%2fpasswd", call_id + ".x")
         odd = [await ask(served, "GET", f"/local-assets/{name}") for name in names]
 
-    assert id in str(model.requests[0].turns[1])
+    assert call_id in str(model.requests[0].turns[1])
     assert saved["public_url"].startswith("http://127.0.0.1:")
     assert (status, picture) == (200, bytes_)
     assert odd == [(404, {"detail": "Not Found"})] * 3

@@ -18,7 +18,7 @@ from tests.server.app_door import (
 from tests.tools.page.looks import needs_chromium
 
 from ronda.core.parts import Image, Reasoning, Text, ToolCall, ToolTurn, UserTurn
-from ronda.server.config import AppConfig
+from ronda.server.features.app_stream.settings import AppConfig
 
 # ---- pages ---------------------------------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ async def test_a_page_in_the_answer_itself_is_a_page_and_prose_is_not(door: Door
         "I would use flexbox.",
     ]
 
-    async with door.serving(PageModel(of_variant=lambda variant, round: [Text(texts[variant])])) as served:
+    async with door.serving(PageModel(of_variant=lambda variant, round_index: [Text(texts[variant])])) as served:
         heard = await generate(served)
 
     heard.check()

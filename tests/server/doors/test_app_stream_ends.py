@@ -26,8 +26,9 @@ from ronda.core.parts import Text
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.errors import UpstreamError
-from ronda.server.config import AppConfig, ServerConfig
 from ronda.server.features.app_stream.models import AppModels
+from ronda.server.features.app_stream.settings import AppConfig
+from ronda.server.features.table import make_config
 from ronda.server.services.models import Models
 from ronda.testing import ScriptedModel
 from ronda.wire.app_stream.parameters import read_parameters
@@ -346,7 +347,7 @@ async def test_edits_are_watched_at_the_run_and_done_on_the_page_at_once(door: D
 
 
 def models_of(model: str, *named: str, variants: int | None = None) -> AppModels:
-    config = ServerConfig(model=model, app=AppConfig(models=named, variants=variants))
+    config = make_config({"model": model, "app": AppConfig(models=named, variants=variants)})
     return AppModels(config, Models(model, ScriptedModel()))
 
 

@@ -18,7 +18,7 @@ from ronda.core.events import ModelFinished
 from ronda.core.parts import AssistantTurn, Text
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
-from ronda.server.config import AppConfig
+from ronda.server.features.app_stream.settings import AppConfig
 
 ASSET = "tmp_asset_e20f951004ccb18e1c665216"  # by the hash of PIXEL
 

@@ -18,7 +18,7 @@ from ronda.core.plan import PermissionRule
 from ronda.drive import Capabilities
 from ronda.testing import ScriptedModel
 from ronda.testing import says as script_says
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 
 SEARCH: Json = {"type": "web_search_20250305", "name": "web_search"}
 FETCH: Json = {"type": "web_fetch_20250910", "name": "web_fetch"}

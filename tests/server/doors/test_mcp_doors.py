@@ -159,7 +159,7 @@ async def test_a_run_with_another_tool_at_work_does_not_wait(door: Door) -> None
     async with door.serving(model, mcp=[program()]) as served, soon():
         asking = asyncio.create_task(ask(served, "chat/completions"))
         run, _ = await asked_of(served)
-        assert served.server.mcp is not None
+        assert served.mcp is not None
         await until(lambda: len(served.server.runs.live[run].run.open_calls) == 2)
         states = await listed(served, "")
         asking.cancel()
@@ -222,8 +222,8 @@ async def test_a_client_that_leaves_cancels_the_call(door: Door, where: str) -> 
     model = ScriptedModel(calls("every_hang"), calls(Call("every_add", {"a": 1, "b": 2})), says("3"))
     async with door.serving(model, mcp=[program()]) as served:
         asking = asyncio.create_task(ask(served, where))
-        assert served.server.mcp is not None
-        servers = served.server.mcp.here()
+        assert served.mcp is not None
+        servers = served.mcp.here()
         await until(lambda: any(one.is_busy for one in servers._connections))
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)

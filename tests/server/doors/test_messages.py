@@ -105,7 +105,7 @@ async def test_a_stream_is_the_events_of_the_dialect_with_ours_between_blocks(do
         raw = await post(served, {"messages": [HI], "stream": True, "session_id": "s1"})
 
     found = events(raw)
-    id = raw.headers["request-id"].replace("run_", "msg_")
+    message_id = raw.headers["request-id"].replace("run_", "msg_")
     data: Json = {"tool_type": "custom", "arguments": '{"q":"a"}', "input": {"q": "a"}}
     progress: Json = {
         "type": "agentic_tool_call_progress",
@@ -118,7 +118,7 @@ async def test_a_stream_is_the_events_of_the_dialect_with_ours_between_blocks(do
         {
             "type": "message_start",
             "message": {
-                "id": id,
+                "id": message_id,
                 "type": "message",
                 "role": "assistant",
                 "model": "test",
@@ -391,9 +391,9 @@ async def test_parse_gives_what_was_asked_for(door: Door, stream: bool) -> None:
             parsed = made.parsed_output
 
     assert parsed == Weather(city="Paris", degrees=21)
-    format = model.requests[0].options.response_format
-    assert format is not None
-    assert format.type == "json_schema"
+    answer_format = model.requests[0].options.response_format
+    assert answer_format is not None
+    assert answer_format.type == "json_schema"
     assert len(model.heard) == 2  # the first answer was no weather
 
 

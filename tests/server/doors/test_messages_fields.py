@@ -116,9 +116,9 @@ async def test_a_format_binds_the_answer(door: Door, stream: bool, fields: Json)
     async with door.serving(model) as served:
         raw = await post(served, {"messages": [HI], "stream": stream, **fields})
 
-    format = model.requests[0].options.response_format
-    assert format is not None
-    assert (format.type, json.loads(bytes(format.schema))) == ("json_schema", SCHEMA)
+    answer_format = model.requests[0].options.response_format
+    assert answer_format is not None
+    assert (answer_format.type, json.loads(bytes(answer_format.schema))) == ("json_schema", SCHEMA)
     if stream:
         shown = [data["delta"]["text"] for name, data in events(raw) if name == "content_block_delta"]
         assert shown == ['{"a": 1}']
@@ -144,10 +144,10 @@ async def test_any_json_can_be_asked_for(door: Door) -> None:
     ],
 )
 async def test_two_formats_at_once_are_refused(door: Door, names: tuple[str, str]) -> None:
-    format = {"type": "json_schema", "schema": SCHEMA}
+    answer_format = {"type": "json_schema", "schema": SCHEMA}
     ways = {
-        "output_config": {"format": format},
-        "output_format": format,
+        "output_config": {"format": answer_format},
+        "output_format": answer_format,
         "response_format": {"type": "json_object"},
         "grammar": {"type": "regex", "value": "a"},
     }

@@ -37,13 +37,13 @@ async def test_a_key_is_the_same_under_both_names(door: Door) -> None:
 
     async with door.serving(model, lookup) as served:
         first = await post(served, {"messages": [HI], "tools": [PICK]}, {"x-api-key": "alice"})
-        id = first.json["content"][0]["id"]
-        back = heard(result(id, "red"))
+        key_id = first.json["content"][0]["id"]
+        back = heard(result(key_id, "red"))
         refused = await post(served, {"messages": [back], "tools": [PICK]}, {"authorization": "Bearer mallory"})
         taken = await post(served, {"messages": [back], "tools": [PICK]}, {"authorization": "Bearer alice"})
 
     assert (refused.status, refused.json["error"]["type"]) == (400, "invalid_request_error")
-    assert id in refused.json["error"]["message"]
+    assert key_id in refused.json["error"]["message"]
     assert (taken.status, taken.json["content"]) == (200, [text("ok")])
 
 
@@ -164,7 +164,7 @@ async def test_arguments_are_seen_before_the_upstream_has_sent_the_last(door: Do
 
 
 async def test_silence_is_filled_with_pings(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ronda.server.answering.follow.KEEP_ALIVE_SECONDS", 0.01)
+    monkeypatch.setattr("ronda.server.answering.answer.KEEP_ALIVE_SECONDS", 0.01)
 
     async def waits(exchange: Exchange) -> None:
         await exchange.begin_stream()

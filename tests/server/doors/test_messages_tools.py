@@ -180,12 +180,12 @@ async def test_of_a_mixed_turn_ours_run_and_theirs_go_out(door: Door, stream: bo
 
     async with door.serving(model, lookup), asking(door) as claude:
         first = await answer(claude, stream=stream, tools=[PICK])
-        id = first["content"][-1]["id"]
-        back = heard(result(id, "picked"))
+        run_id = first["content"][-1]["id"]
+        back = heard(result(run_id, "picked"))
         second = await answer(claude, HI, said(*first["content"]), back, stream=stream, tools=[PICK])
 
-    assert re.fullmatch("toolu_[A-Za-z0-9]{9}", id)
-    assert first == says(text("Both."), use(id, "pick", color="red"), stop="tool_use")
+    assert re.fullmatch("toolu_[A-Za-z0-9]{9}", run_id)
+    assert first == says(text("Both."), use(run_id, "pick", color="red"), stop="tool_use")
     assert second == says(text("Done."))
     assert model.heard[1][1:] == [
         AssistantTurn(

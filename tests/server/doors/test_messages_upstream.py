@@ -165,11 +165,11 @@ async def test_our_rounds_keep_their_signatures_behind_the_caller_s_back(door: D
 
     async with Upstream(*acts) as upstream, door.serving(upstream.url, lookup, model=CLAUDE), asking(door) as claude:
         first = await answer(claude, stream=stream, tools=[PICK])
-        id = first["content"][-1]["id"]
-        back = heard(result(id, "picked"))
+        call_id = first["content"][-1]["id"]
+        back = heard(result(call_id, "picked"))
         second = await answer(claude, HI, said(*first["content"]), back, stream=stream, tools=[PICK])
 
-    assert first["content"] == [thinking("one", "s1"), thinking("two", "s2"), use(id, "pick", color="red")]
+    assert first["content"] == [thinking("one", "s1"), thinking("two", "s2"), use(call_id, "pick", color="red")]
     assert second["content"] == [text("Done.")]
     assert upstream.requests[2]["messages"][1:] == [
         said(*rounds[0]),
@@ -193,6 +193,17 @@ async def test_marks_for_the_cache_go_through(door: Door) -> None:
     sent = upstream.requests[0]
     assert (sent["system"], sent["messages"], sent["tools"]) == (system, [question], tools)
     assert message["usage"] == usage(1, 5, cache_creation_input_tokens=20, cache_read_input_tokens=30)
+
+
+async def test_an_answer_that_the_caller_has_begun_stays_begun_with_a_mark_for_the_cache(door: Door) -> None:
+    begun = said({**text("The sky"), "cache_control": {"type": "ephemeral"}})
+
+    acts = (claude_says(text(" is blue.")),)
+    async with Upstream(*acts) as upstream, door.serving(upstream.url, model=CLAUDE), asking(door) as claude:
+        message = await answer(claude, heard(text("hi")), begun, stream=False)
+
+    assert upstream.requests[0]["messages"] == [heard(text("hi")), begun]
+    assert message["content"] == [text(" is blue.")]
 
 
 async def test_the_stop_sequence_and_the_container_are_handed_on(door: Door, stream: bool) -> None:
@@ -297,7 +308,7 @@ async def test_recorded_signatures_survive_the_way_there_and_back(door: Door, ex
     kind = "text/event-stream; charset=utf-8" if exchange.sse is not None else "application/json"
     asked = {**exchange.request, "stream": exchange.sse is not None}
     calls = [block["id"] for block in content if block["type"] == "tool_use"]
-    back = heard(*[result(id, "ok") for id in calls], text("go on"))
+    back = heard(*[result(call_id, "ok") for call_id in calls], text("go on"))
 
     async with Upstream(answers(exchange.raw, kind=kind), claude_says(text("Done."))) as upstream:
         url = f"{upstream.url}?anthropic-version=2023-06-01"

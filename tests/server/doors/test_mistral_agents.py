@@ -65,15 +65,15 @@ async def test_an_agent_is_made_changed_found_and_deleted(door: Door) -> None:
 async def test_versions_are_kept_and_can_be_switched(door: Door) -> None:
     async with serving(door, ScriptedModel()) as behind, behind.client() as client:
         agents = client.beta.agents
-        id = (await agents.create_async(model="default", name="A", instructions="0")).id
+        agent_id = (await agents.create_async(model="default", name="A", instructions="0")).id
         for n in (1, 2):
-            await agents.update_async(agent_id=id, instructions=str(n))
-        switched = await agents.update_version_async(agent_id=id, version=1)
-        listed = await agents.list_versions_async(agent_id=id)
-        paged = await agents.list_versions_async(agent_id=id, page=1, page_size=2)
-        one = await agents.get_version_async(agent_id=id, version="2")
-        by_number = await agents.get_async(agent_id=id, agent_version=0)
-        after = await agents.update_async(agent_id=id, name="B")
+            await agents.update_async(agent_id=agent_id, instructions=str(n))
+        switched = await agents.update_version_async(agent_id=agent_id, version=1)
+        listed = await agents.list_versions_async(agent_id=agent_id)
+        paged = await agents.list_versions_async(agent_id=agent_id, page=1, page_size=2)
+        one = await agents.get_version_async(agent_id=agent_id, version="2")
+        by_number = await agents.get_async(agent_id=agent_id, agent_version=0)
+        after = await agents.update_async(agent_id=agent_id, name="B")
 
     assert (switched.version, switched.versions, switched.instructions) == (1, [0, 1, 2], "1")
     assert [(row.version, row.instructions) for row in listed] == [(0, "0"), (1, "1"), (2, "2")]
@@ -86,21 +86,21 @@ async def test_versions_are_kept_and_can_be_switched(door: Door) -> None:
 async def test_an_alias_is_moved_and_followed(door: Door) -> None:
     async with serving(door, ScriptedModel()) as behind, behind.client() as client:
         agents = client.beta.agents
-        id = (await agents.create_async(model="default", name="A", instructions="0")).id
-        await agents.update_async(agent_id=id, instructions="1")
-        made = await agents.create_version_alias_async(agent_id=id, alias="prod", version=0)
-        before = await agents.get_async(agent_id=id, agent_version="prod")
-        moved = await agents.create_version_alias_async(agent_id=id, alias="prod", version=1)
-        after = await agents.get_async(agent_id=id, agent_version="prod")
-        by_path = await agents.get_version_async(agent_id=id, version="prod")
-        listed = await agents.list_version_aliases_async(agent_id=id)
-        await agents.delete_version_alias_async(agent_id=id, alias="prod")
+        agent_id = (await agents.create_async(model="default", name="A", instructions="0")).id
+        await agents.update_async(agent_id=agent_id, instructions="1")
+        made = await agents.create_version_alias_async(agent_id=agent_id, alias="prod", version=0)
+        before = await agents.get_async(agent_id=agent_id, agent_version="prod")
+        moved = await agents.create_version_alias_async(agent_id=agent_id, alias="prod", version=1)
+        after = await agents.get_async(agent_id=agent_id, agent_version="prod")
+        by_path = await agents.get_version_async(agent_id=agent_id, version="prod")
+        listed = await agents.list_version_aliases_async(agent_id=agent_id)
+        await agents.delete_version_alias_async(agent_id=agent_id, alias="prod")
         with pytest.raises(errors.SDKError):
-            await agents.get_async(agent_id=id, agent_version="prod")
+            await agents.get_async(agent_id=agent_id, agent_version="prod")
         with pytest.raises(errors.SDKError):
-            await agents.delete_version_alias_async(agent_id=id, alias="prod")
+            await agents.delete_version_alias_async(agent_id=agent_id, alias="prod")
         with pytest.raises(errors.SDKError):
-            await agents.create_version_alias_async(agent_id=id, alias="x", version=7)
+            await agents.create_version_alias_async(agent_id=agent_id, alias="x", version=7)
 
     assert (made.alias, made.version) == ("prod", 0)
     assert (before.instructions, after.instructions, by_path.instructions) == ("0", "1", "1")
@@ -142,35 +142,35 @@ async def test_lists_are_filtered_and_come_in_pages(door: Door) -> None:
 async def test_one_key_sees_nothing_of_anothers_agents(door: Door) -> None:
     async with serving(door, ScriptedModel(says("x"))) as behind:
         async with behind.client("mine") as client:
-            id = (await client.beta.agents.create_async(model="default", name="A")).id
-        body = {"agent_id": id, "messages": HI}
+            agent_id = (await client.beta.agents.create_async(model="default", name="A")).id
+        body = {"agent_id": agent_id, "messages": HI}
         asked = [
             await behind.ask("GET", "/v1/agents", key="theirs"),
-            await behind.ask("GET", f"/v1/agents/{id}", key="theirs"),
-            await behind.ask("PATCH", f"/v1/agents/{id}", {"name": "B"}, key="theirs"),
-            await behind.ask("DELETE", f"/v1/agents/{id}", key="theirs"),
-            await behind.ask("PUT", f"/v1/agents/{id}/aliases?alias=a&version=0", key="theirs"),
-            await behind.ask("GET", f"/v1/agents/{id}/versions", key="theirs"),
+            await behind.ask("GET", f"/v1/agents/{agent_id}", key="theirs"),
+            await behind.ask("PATCH", f"/v1/agents/{agent_id}", {"name": "B"}, key="theirs"),
+            await behind.ask("DELETE", f"/v1/agents/{agent_id}", key="theirs"),
+            await behind.ask("PUT", f"/v1/agents/{agent_id}/aliases?alias=a&version=0", key="theirs"),
+            await behind.ask("GET", f"/v1/agents/{agent_id}/versions", key="theirs"),
             await behind.ask("POST", "/v1/agents/completions", body, key="theirs"),
-            await behind.ask("POST", "/v1/chat/completions", {"model": id, "messages": HI}, key="theirs"),
+            await behind.ask("POST", "/v1/chat/completions", {"model": agent_id, "messages": HI}, key="theirs"),
             await behind.ask("GET", "/v1/models", key="mine"),
         ]
 
     assert [status for status, _ in asked] == [200, 404, 404, 404, 404, 404, 404, 404, 200]
     assert asked[0][1] == []
-    assert id not in json.dumps(asked[-1][1])
+    assert agent_id not in json.dumps(asked[-1][1])
 
 
 async def test_agents_survive_a_restart(door: Door, tmp_path: Path) -> None:
     catalog = str(tmp_path / "catalog.db")
     async with serving(door, ScriptedModel(), catalog=catalog) as behind, behind.client() as client:
         agents = client.beta.agents
-        id = (await agents.create_async(model="default", name="A", instructions="0")).id
-        before = await agents.update_async(agent_id=id, instructions="1")
-        await agents.create_version_alias_async(agent_id=id, alias="old", version=0)
+        agent_id = (await agents.create_async(model="default", name="A", instructions="0")).id
+        before = await agents.update_async(agent_id=agent_id, instructions="1")
+        await agents.create_version_alias_async(agent_id=agent_id, alias="old", version=0)
     async with serving(door, ScriptedModel(), catalog=catalog) as behind, behind.client() as client:
-        assert await client.beta.agents.get_async(agent_id=id) == before
-        assert (await client.beta.agents.get_async(agent_id=id, agent_version="old")).instructions == "0"
+        assert await client.beta.agents.get_async(agent_id=agent_id) == before
+        assert (await client.beta.agents.get_async(agent_id=agent_id, agent_version="old")).instructions == "0"
 
 
 # ---- talking to them ---------------------------------------------------------------------------------------------------
@@ -179,8 +179,8 @@ async def test_agents_survive_a_restart(door: Door, tmp_path: Path) -> None:
 async def make(behind: Behind, **said: Any) -> str:
     status, agent = await behind.ask("POST", "/v1/agents", {"model": "default", "name": "A", **said})
     assert status == 200, agent
-    id: str = agent["id"]
-    return id
+    agent_id: str = agent["id"]
+    return agent_id
 
 
 async def test_an_agent_brings_its_instructions_tools_and_arguments(door: Door) -> None:
@@ -197,8 +197,8 @@ async def test_an_agent_brings_its_instructions_tools_and_arguments(door: Door) 
             "tool_choice": "none",
             "reasoning_effort": "low",
         }
-        id = await make(behind, instructions="Be brief", tools=[function("weather")], completion_args=args)
-        await behind.ask("POST", "/v1/agents/completions", {"agent_id": id, "messages": HI, "max_tokens": 9})
+        agent_id = await make(behind, instructions="Be brief", tools=[function("weather")], completion_args=args)
+        await behind.ask("POST", "/v1/agents/completions", {"agent_id": agent_id, "messages": HI, "max_tokens": 9})
 
     [asked] = upstream.requests
     assert asked == {
@@ -221,8 +221,8 @@ async def test_an_agent_brings_its_instructions_tools_and_arguments(door: Door) 
 async def test_tools_of_a_request_stand_beside_the_agents_and_take_the_place_of_their_like(door: Door) -> None:
     model = ScriptedModel(says("fine"))
     async with serving(door, model) as behind:
-        id = await make(behind, tools=[function("weather", city="string"), function("clock")])
-        body = {"agent_id": id, "messages": HI, "tools": [function("weather", place="string"), function("radio")]}
+        agent_id = await make(behind, tools=[function("weather", city="string"), function("clock")])
+        body = {"agent_id": agent_id, "messages": HI, "tools": [function("weather", place="string"), function("radio")]}
         await behind.ask("POST", "/v1/agents/completions", body)
 
     [request] = model.requests
@@ -234,8 +234,8 @@ async def test_tools_of_a_request_stand_beside_the_agents_and_take_the_place_of_
 async def test_what_a_request_chooses_holds_whatever_the_agent_chose(door: Door) -> None:
     model = ScriptedModel(says("fine"), calls("weather"))
     async with serving(door, model) as behind:
-        id = await make(behind, tools=[function("weather")], completion_args={"tool_choice": "any"})
-        body = {"agent_id": id, "messages": HI}
+        agent_id = await make(behind, tools=[function("weather")], completion_args={"tool_choice": "any"})
+        body = {"agent_id": agent_id, "messages": HI}
         await behind.ask("POST", "/v1/agents/completions", {**body, "tool_choice": "auto"})
         await behind.ask("POST", "/v1/agents/completions", body)
 
@@ -246,10 +246,10 @@ async def test_what_a_request_chooses_holds_whatever_the_agent_chose(door: Door)
 async def test_an_agent_may_be_named_with_a_version_or_an_alias(door: Door, suffix: str, heard: str) -> None:
     model = ScriptedModel(says("fine"))
     async with serving(door, model) as behind:
-        id = await make(behind, instructions="0")
-        await behind.ask("PATCH", f"/v1/agents/{id}", {"instructions": "1"})
-        await behind.ask("PUT", f"/v1/agents/{id}/aliases?alias=old&version=0")
-        status, _ = await behind.ask("POST", "/v1/agents/completions", {"agent_id": id + suffix, "messages": HI})
+        agent_id = await make(behind, instructions="0")
+        await behind.ask("PATCH", f"/v1/agents/{agent_id}", {"instructions": "1"})
+        await behind.ask("PUT", f"/v1/agents/{agent_id}/aliases?alias=old&version=0")
+        status, _ = await behind.ask("POST", "/v1/agents/completions", {"agent_id": agent_id + suffix, "messages": HI})
 
     assert status == 200
     assert model.heard == [[SystemTurn(heard), user("hi")]]
@@ -257,13 +257,13 @@ async def test_an_agent_may_be_named_with_a_version_or_an_alias(door: Door, suff
 
 async def test_a_version_that_is_not_there_is_a_404(door: Door) -> None:
     async with serving(door, ScriptedModel()) as behind:
-        id = await make(behind)
+        agent_id = await make(behind)
         got = [
-            await behind.ask("POST", "/v1/agents/completions", {"agent_id": f"{id}@7", "messages": HI}),
-            await behind.ask("GET", f"/v1/agents/{id}?agent_version=7"),
-            await behind.ask("GET", f"/v1/agents/{id}?agent_version={10**30}"),
-            await behind.ask("GET", f"/v1/agents/{id}/versions/nope"),
-            await behind.ask("PATCH", f"/v1/agents/{id}/version?version=7"),
+            await behind.ask("POST", "/v1/agents/completions", {"agent_id": f"{agent_id}@7", "messages": HI}),
+            await behind.ask("GET", f"/v1/agents/{agent_id}?agent_version=7"),
+            await behind.ask("GET", f"/v1/agents/{agent_id}?agent_version={10**30}"),
+            await behind.ask("GET", f"/v1/agents/{agent_id}/versions/nope"),
+            await behind.ask("PATCH", f"/v1/agents/{agent_id}/version?version=7"),
         ]
 
     assert [status for status, _ in got] == [404] * 5
@@ -272,8 +272,8 @@ async def test_a_version_that_is_not_there_is_a_404(door: Door) -> None:
 async def test_a_stored_agent_answers_on_the_chat_door_too(door: Door) -> None:
     model = ScriptedModel(calls("lookup", q="x"), says("fine"))
     async with serving(door, model, lookup) as behind:
-        id = await make(behind, instructions="Be brief")
-        status, answer = await behind.ask("POST", "/v1/chat/completions", {"model": id, "messages": HI})
+        agent_id = await make(behind, instructions="Be brief")
+        status, answer = await behind.ask("POST", "/v1/chat/completions", {"model": agent_id, "messages": HI})
 
     assert (status, answer["choices"][0]["message"]["content"]) == (200, "fine")
     assert model.heard[0] == [SystemTurn("Be brief"), user("hi")]
@@ -322,9 +322,9 @@ async def test_an_agent_that_could_not_work_is_refused_when_it_is_made(
 
 async def test_an_update_is_checked_like_a_new_agent(door: Door) -> None:
     async with serving(door, ScriptedModel()) as behind:
-        id = await make(behind)
-        refused, _ = await behind.ask("PATCH", f"/v1/agents/{id}", {"model": "gpt-9"})
-        kept, agent = await behind.ask("PATCH", f"/v1/agents/{id}", {"model": None, "name": None, "tools": None})
+        agent_id = await make(behind)
+        refused, _ = await behind.ask("PATCH", f"/v1/agents/{agent_id}", {"model": "gpt-9"})
+        kept, agent = await behind.ask("PATCH", f"/v1/agents/{agent_id}", {"model": None, "name": None, "tools": None})
 
     assert (refused, kept) == (422, 200)
     assert (agent["model"], agent["name"], agent["tools"]) == ("default", "A", [])
@@ -341,9 +341,9 @@ async def test_a_tool_of_the_servers_name_is_refused_when_the_agent_is_made(door
 async def test_an_agent_whose_model_is_gone_says_so(door: Door, tmp_path: Path) -> None:
     catalog = str(tmp_path / "catalog.db")
     async with serving(door, ScriptedModel(), catalog=catalog, spec="script:one") as behind:
-        id = await make(behind, model="one")
+        agent_id = await make(behind, model="one")
     async with serving(door, ScriptedModel(), catalog=catalog, spec="script:two") as behind:
-        status, said = await behind.ask("POST", "/v1/agents/completions", {"agent_id": id, "messages": HI})
+        status, said = await behind.ask("POST", "/v1/agents/completions", {"agent_id": agent_id, "messages": HI})
 
     assert (status, said["code"]) == (404, "agent_model_not_found")
     assert "'one'" in said["message"]
@@ -362,8 +362,8 @@ async def test_guardrails_of_an_agent_count(door: Door) -> None:
 
 async def test_guardrails_of_an_agent_go_to_a_mistral_upstream(door: Door) -> None:
     async with Upstream(completes("fine")) as upstream, serving(door, upstream.url, spec="mistral:small") as behind:
-        id = await make(behind, guardrails=[{"block_on_error": True}])
-        await behind.ask("POST", "/v1/agents/completions", {"agent_id": id, "messages": HI})
+        agent_id = await make(behind, guardrails=[{"block_on_error": True}])
+        await behind.ask("POST", "/v1/agents/completions", {"agent_id": agent_id, "messages": HI})
 
     assert upstream.requests[0]["guardrails"] == [{"block_on_error": True}]
 

@@ -170,10 +170,10 @@ async def test_a_limit_is_named_and_the_last_answer_given(door: Door) -> None:
 
 async def test_an_answer_in_a_form_is_shown_when_it_was_checked(door: Door) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-    format = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    answer_format = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
     lines = [calls("lookup", q="x", text="Let me look."), says("wrong"), says('{"a": 1}')]
 
-    plain, read = await both(door, lines, lookup, response_format=format)
+    plain, read = await both(door, lines, lookup, response_format=answer_format)
 
     assert plain["choices"][0]["message"]["content"] == '{"a": 1}'
     assert [one["content"] for one in fold(read).messages] == ['{"a": 1}']

@@ -170,17 +170,19 @@ async def test_append_and_restart_stream_too(door: Door) -> None:
     async with serving(door, model) as behind, behind.client() as client:
         talk = client.beta.conversations
         first = await talk.start_async(model="default", inputs="hi")
-        id = first.conversation_id
-        appended = [one.data async for one in await talk.append_stream_async(conversation_id=id, inputs="more")]
+        conversation_id = first.conversation_id
+        appended = [
+            one.data async for one in await talk.append_stream_async(conversation_id=conversation_id, inputs="more")
+        ]
         restarted = [
             one.data
             async for one in await talk.restart_stream_async(
-                conversation_id=id, from_entry_id=first.outputs[0].id, inputs="other"
+                conversation_id=conversation_id, from_entry_id=first.outputs[0].id, inputs="other"
             )
         ]
 
     assert [one.content for one in (*appended, *restarted) if one.type == "message.output.delta"] == ["1", "2"]
-    assert appended[0].conversation_id == id != restarted[0].conversation_id
+    assert appended[0].conversation_id == conversation_id != restarted[0].conversation_id
 
 
 async def test_a_stream_that_fails_ends_with_an_error(door: Door) -> None:

@@ -58,18 +58,18 @@ async def test_a_conversation_with_an_agent_follows_it(door: Door) -> None:
     model = ScriptedModel(says("0"), says("1"), says("2"))
     async with serving(door, model) as behind, behind.client() as client:
         agents, talk = client.beta.agents, client.beta.conversations
-        id = (await agents.create_async(model="default", name="A", instructions="first")).id
-        free = (await talk.start_async(agent_id=id, inputs="hi")).conversation_id
-        bound = (await talk.start_async(agent_id=id, agent_version=0, inputs="hi")).conversation_id
-        await agents.update_async(agent_id=id, instructions="second")
+        agent_id = (await agents.create_async(model="default", name="A", instructions="first")).id
+        free = (await talk.start_async(agent_id=agent_id, inputs="hi")).conversation_id
+        bound = (await talk.start_async(agent_id=agent_id, agent_version=0, inputs="hi")).conversation_id
+        await agents.update_async(agent_id=agent_id, instructions="second")
         model._lines += [Line(text="3"), Line(text="4")]
         answer = await talk.append_async(conversation_id=free, inputs="more")
         await talk.append_async(conversation_id=bound, inputs="more")
         found = [await talk.get_async(conversation_id=one) for one in (free, bound)]
 
     assert [heard[0] for heard in model.heard] == [SystemTurn(one) for one in ("first", "first", "second", "first")]
-    assert [(one.agent_id, one.agent_version) for one in found] == [(id, None), (id, 0)]
-    assert answer.outputs[0].agent_id == id
+    assert [(one.agent_id, one.agent_version) for one in found] == [(agent_id, None), (agent_id, 0)]
+    assert answer.outputs[0].agent_id == agent_id
 
 
 async def test_function_calls_go_out_and_their_results_come_back(door: Door) -> None:
@@ -122,8 +122,8 @@ async def test_a_new_message_may_come_in_the_place_of_results(door: Door) -> Non
     model = ScriptedModel(calls("weather", city="Rome"), says("Fine."))
     async with serving(door, model) as behind, behind.client() as client:
         talk = client.beta.conversations
-        id = (await talk.start_async(model="default", inputs="hi", tools=[WEATHER])).conversation_id
-        await talk.append_async(conversation_id=id, inputs="never mind")
+        conversation_id = (await talk.start_async(model="default", inputs="hi", tools=[WEATHER])).conversation_id
+        await talk.append_async(conversation_id=conversation_id, inputs="never mind")
 
     said = model.heard[1]
     assert said[:2] == [user("hi"), CALLED]
@@ -248,7 +248,7 @@ async def test_another_server_that_went_on_first_wins(door: Door, tmp_path: Path
     model = Slow()
     async with serving(door, model, catalog=str(tmp_path / "catalog.db")) as behind:
         _, first = await behind.ask("POST", "/v1/conversations", {"model": "default", "inputs": "a"})
-        id = first["conversation_id"]
+        conversation_id = first["conversation_id"]
         rows = behind.server.catalog.conversations
 
         async def none_yet(*asked: object) -> list[tuple[int, RunRow]]:
@@ -256,7 +256,7 @@ async def test_another_server_that_went_on_first_wins(door: Door, tmp_path: Path
 
         kept_runs = rows.last_runs
         rows.last_runs = none_yet  # type: ignore[method-assign, assignment]  # it looked before the other one wrote
-        status, said = await behind.ask("POST", f"/v1/conversations/{id}", {"inputs": "b"})
+        status, said = await behind.ask("POST", f"/v1/conversations/{conversation_id}", {"inputs": "b"})
         rows.last_runs = kept_runs  # type: ignore[method-assign]
         [start, *rest] = await behind.journal.read(behind.journal.runs[-1])
 

@@ -25,16 +25,16 @@ async def test_a_restart_leaves_the_original_as_it_was(door: Door) -> None:
     async with serving(door, model) as behind, behind.client() as client:
         talk = client.beta.conversations
         first = await talk.start_async(model="default", inputs="a", metadata={"x": 1})
-        id = first.conversation_id
-        await talk.append_async(conversation_id=id, inputs="b")
-        before = await talk.get_history_async(conversation_id=id)
-        again = await talk.restart_async(conversation_id=id, from_entry_id=first.outputs[0].id, inputs="c")
+        conversation_id = first.conversation_id
+        await talk.append_async(conversation_id=conversation_id, inputs="b")
+        before = await talk.get_history_async(conversation_id=conversation_id)
+        again = await talk.restart_async(conversation_id=conversation_id, from_entry_id=first.outputs[0].id, inputs="c")
         further = await talk.append_async(conversation_id=again.conversation_id, inputs="d")
-        after = await talk.get_history_async(conversation_id=id)
+        after = await talk.get_history_async(conversation_id=conversation_id)
         history = await talk.get_history_async(conversation_id=again.conversation_id)
         found = await talk.get_async(conversation_id=again.conversation_id)
 
-    assert again.conversation_id != id
+    assert again.conversation_id != conversation_id
     assert further.conversation_id == again.conversation_id
     assert after == before
     assert brief(history.entries) == [
@@ -52,10 +52,10 @@ async def test_a_restart_from_a_question_asks_it_again(door: Door) -> None:
     model = ScriptedModel(says("0"), says("1"), says("2"))
     async with serving(door, model) as behind, behind.client() as client:
         talk = client.beta.conversations
-        id = (await talk.start_async(model="default", inputs="a")).conversation_id
-        await talk.append_async(conversation_id=id, inputs="b")
-        history = await talk.get_history_async(conversation_id=id)
-        again = await talk.restart_async(conversation_id=id, from_entry_id=history.entries[2].id)
+        conversation_id = (await talk.start_async(model="default", inputs="a")).conversation_id
+        await talk.append_async(conversation_id=conversation_id, inputs="b")
+        history = await talk.get_history_async(conversation_id=conversation_id)
+        again = await talk.restart_async(conversation_id=conversation_id, from_entry_id=history.entries[2].id)
         cut = await talk.get_history_async(conversation_id=again.conversation_id)
 
     assert model.heard[2] == model.heard[1]
@@ -90,9 +90,9 @@ async def test_a_restart_may_name_a_version_of_the_agent(door: Door) -> None:
     model = ScriptedModel(*[says(str(n)) for n in range(3)])
     async with serving(door, model) as behind, behind.client() as client:
         agents, talk = client.beta.agents, client.beta.conversations
-        id = (await agents.create_async(model="default", name="A", instructions="first")).id
-        first = await talk.start_async(agent_id=id, agent_version=0, inputs="hi")
-        await agents.update_async(agent_id=id, instructions="second")
+        agent_id = (await agents.create_async(model="default", name="A", instructions="first")).id
+        first = await talk.start_async(agent_id=agent_id, agent_version=0, inputs="hi")
+        await agents.update_async(agent_id=agent_id, instructions="second")
         asked = {"conversation_id": first.conversation_id, "from_entry_id": first.outputs[0].id, "inputs": "more"}
         await talk.restart_async(**asked)
         await talk.restart_async(**asked, agent_version=0)
@@ -189,11 +189,11 @@ async def test_an_answer_that_failed_leaves_the_conversation_as_it_was(door: Doo
     model = ScriptedModel(says("0"), fails("no way", 400), says("1"))
     async with serving(door, model) as behind, behind.client() as client:
         talk = client.beta.conversations
-        id = (await talk.start_async(model="default", inputs="a")).conversation_id
+        conversation_id = (await talk.start_async(model="default", inputs="a")).conversation_id
         with pytest.raises(errors.SDKError, match="no way"):
-            await talk.append_async(conversation_id=id, inputs="b")
-        await talk.append_async(conversation_id=id, inputs="b")
-        history = await talk.get_history_async(conversation_id=id)
+            await talk.append_async(conversation_id=conversation_id, inputs="b")
+        await talk.append_async(conversation_id=conversation_id, inputs="b")
+        history = await talk.get_history_async(conversation_id=conversation_id)
 
     assert model.heard[2] == [user("a"), AssistantTurn((Text("0"),)), user("b")]
     assert brief(history.entries) == [

@@ -195,10 +195,10 @@ async def test_the_next_agent_answers_in_the_same_request(door: Door, tools: Any
         talk = client.beta.conversations
         desk, billing = await two_agents(client, b={"completion_args": {"temperature": 0.5}})
         first = await talk.start_async(agent_id=desk, inputs="hi")
-        id = first.conversation_id
-        second = await talk.append_async(conversation_id=id, inputs="Sure?")
-        history = await talk.get_history_async(conversation_id=id)
-        found = await talk.get_async(conversation_id=id)
+        conversation_id = first.conversation_id
+        second = await talk.append_async(conversation_id=conversation_id, inputs="Sure?")
+        history = await talk.get_history_async(conversation_id=conversation_id)
+        found = await talk.get_async(conversation_id=conversation_id)
         [listed] = await talk.list_async()
         [again] = await talk.list_async()  # as the first list has noted it
         runs = [await behind.journal.read(run) for run in behind.journal.runs]
@@ -374,12 +374,14 @@ async def test_a_client_that_hands_over_itself_goes_on_by_appending(door: Door, 
         talk = client.beta.conversations
         desk, billing = await two_agents(client)
         first = await talk.start_async(agent_id=desk, inputs="hi", handoff_execution="client")
-        id = first.conversation_id
-        found = await talk.get_async(conversation_id=id)
+        conversation_id = first.conversation_id
+        found = await talk.get_async(conversation_id=conversation_id)
         asked = len(model.heard)
-        second = await talk.append_async(conversation_id=id, **({} if inputs is None else {"inputs": inputs}))
-        again, _ = await behind.ask("POST", f"/v1/conversations/{id}", {"inputs": []})
-        history = await talk.get_history_async(conversation_id=id)
+        second = await talk.append_async(
+            conversation_id=conversation_id, **({} if inputs is None else {"inputs": inputs})
+        )
+        again, _ = await behind.ask("POST", f"/v1/conversations/{conversation_id}", {"inputs": []})
+        history = await talk.get_history_async(conversation_id=conversation_id)
 
     handoff = ("agent.handoff", [desk, billing], ["Front desk", "Billing"])
     assert (brief(first.outputs), asked, found.agent_id) == ([handoff], 1, billing)

@@ -33,13 +33,13 @@ async def test_agents_that_hand_over_in_circles_are_stopped_and_leave_the_conver
         talk = client.beta.conversations
         desk, billing = await two_agents(client)
         await client.beta.agents.update_async(agent_id=billing, handoffs=[desk])
-        id = (await talk.start_async(agent_id=desk, inputs="hi")).conversation_id
+        agent_id = (await talk.start_async(agent_id=desk, inputs="hi")).conversation_id
         with pytest.raises(errors.SDKError) as plain:
-            await talk.append_async(conversation_id=id, inputs="bill?")
-        events = await streamed(behind, f"/v1/conversations/{id}", {"inputs": "bill?"})
-        found = await talk.get_async(conversation_id=id)
-        after = await talk.append_async(conversation_id=id, inputs="and?")
-        history = await talk.get_history_async(conversation_id=id)
+            await talk.append_async(conversation_id=agent_id, inputs="bill?")
+        events = await streamed(behind, f"/v1/conversations/{agent_id}", {"inputs": "bill?"})
+        found = await talk.get_async(conversation_id=agent_id)
+        after = await talk.append_async(conversation_id=agent_id, inputs="and?")
+        history = await talk.get_history_async(conversation_id=agent_id)
 
     why = "the agents handed over 8 times in this request, and 'Front desk' wants to again"
     assert plain.value.status_code == 502
@@ -74,10 +74,10 @@ async def test_an_agent_that_fails_behind_a_handoff_leaves_the_conversation_as_i
         talk = client.beta.conversations
         desk, _ = await two_agents(client)
         events = await streamed(behind, "/v1/conversations", {"agent_id": desk, "inputs": "hi"})
-        id = events[0]["conversation_id"]
-        found = await talk.get_async(conversation_id=id)
-        empty = await talk.get_history_async(conversation_id=id)
-        answer = await talk.append_async(conversation_id=id, inputs="hi")
+        conversation_id = events[0]["conversation_id"]
+        found = await talk.get_async(conversation_id=conversation_id)
+        empty = await talk.get_history_async(conversation_id=conversation_id)
+        answer = await talk.append_async(conversation_id=conversation_id, inputs="hi")
 
     assert [event["type"] for event in events] == [
         "conversation.response.started", "agent.handoff.started", "agent.handoff.done", "conversation.response.error",
@@ -124,11 +124,15 @@ async def test_a_restart_goes_on_with_the_agent_of_that_time(door: Door) -> None
         talk = client.beta.conversations
         desk, billing = await two_agents(client)
         first = await talk.start_async(agent_id=desk, inputs="hi")
-        id = first.conversation_id
-        before = await talk.restart_async(conversation_id=id, from_entry_id=first.outputs[0].id, inputs="you?")
-        behind_it = await talk.restart_async(conversation_id=id, from_entry_id=first.outputs[1].id)
+        conversation_id = first.conversation_id
+        before = await talk.restart_async(
+            conversation_id=conversation_id, from_entry_id=first.outputs[0].id, inputs="you?"
+        )
+        behind_it = await talk.restart_async(conversation_id=conversation_id, from_entry_id=first.outputs[1].id)
         more = await talk.append_async(conversation_id=before.conversation_id, inputs="more")
-        last = await talk.restart_async(conversation_id=id, from_entry_id=first.outputs[2].id, inputs="so?")
+        last = await talk.restart_async(
+            conversation_id=conversation_id, from_entry_id=first.outputs[2].id, inputs="so?"
+        )
         found = [
             (await talk.get_async(conversation_id=one.conversation_id)).agent_id
             for one in (first, before, behind_it, last)
@@ -175,7 +179,7 @@ async def test_a_crash_behind_a_handoff_leaves_the_conversation_as_it_was(door: 
         async with stream:
             started = await anext(aiter(stream))
             await stuck.thinking.wait()
-            id, model = started.data.conversation_id, ScriptedModel(says("Hello."))
+            conversation_id, model = started.data.conversation_id, ScriptedModel(says("Hello."))
             # Another server finds what the first one has written down, and that nobody goes on with it.
             left = Remembering()
             for run in journal.runs:
@@ -184,9 +188,9 @@ async def test_a_crash_behind_a_handoff_leaves_the_conversation_as_it_was(door: 
             assert isinstance(behind.server.catalog, SqliteCatalog)
             behind.server.catalog.claims.close()  # as the system does
             async with serving(door, model, journal=left, catalog=catalog) as second, second.client() as again:
-                found = await again.beta.conversations.get_async(conversation_id=id)
-                answer = await again.beta.conversations.append_async(conversation_id=id, inputs="hi")
-                history = await again.beta.conversations.get_history_async(conversation_id=id)
+                found = await again.beta.conversations.get_async(conversation_id=conversation_id)
+                answer = await again.beta.conversations.append_async(conversation_id=conversation_id, inputs="hi")
+                history = await again.beta.conversations.get_history_async(conversation_id=conversation_id)
 
     assert (found.agent_id, brief(answer.outputs)) == (desk, [("message.output", desk, "Hello.")])
     assert [entry.type for entry in history.entries] == ["message.input", "message.output"]

@@ -15,7 +15,7 @@ from tests.interaction.doors import Door, Json
 from tests.server.mistral_doors import function, serving
 
 from ronda.testing import ScriptedModel
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 from ronda.wire.mistral.agents import read_create
 from ronda.wire.mistral.conversations import (
     read_append,

@@ -209,12 +209,12 @@ async def test_ids_of_ours_are_what_mistrals_clients_take_for_ids(door: Door, st
 
     async with door.serving(model, ours) as served:
         (called,) = (await served.post({**asked, "stream": stream})).said.calls
-        id = called[0]
+        call_id = called[0]
         said = {"role": "assistant", "content": "", "tool_calls": [_call_of_chat(*called)]}
-        result = {"role": "tool", "tool_call_id": id, "name": "echo", "content": "a"}
+        result = {"role": "tool", "tool_call_id": call_id, "name": "echo", "content": "a"}
         await served.post({**asked, "messages": [*asked["messages"], said, result]})
 
-    assert re.fullmatch("[a-zA-Z0-9]{9}", id)
+    assert re.fullmatch("[a-zA-Z0-9]{9}", call_id)
     assert [one.content for one in model.heard[1][-1].results] == ["ran", "a"]  # type: ignore[union-attr]  # the results
 
 

@@ -187,9 +187,9 @@ def anthropic_agentic(url: str) -> tuple[list[str], list[tuple[str, str]]]:
 async def test_an_agent_on_messages_tells_of_files_in_its_stream(door: Door, root: Path) -> None:
     model = ScriptedModel(calls("mistralrs_execute_python", code="open('a.txt', 'w').write('hi')"), says("Written."))
     async with serving(door, model, root):
-        text, [(id, name)] = await asyncio.to_thread(anthropic_agentic, door.url)
+        text, [(file_id, name)] = await asyncio.to_thread(anthropic_agentic, door.url)
         assert ("".join(text), name) == ("Written.", "a.txt")
-        assert await asyncio.to_thread(call, door.url, f"/v1/files/{id}/content") == b"hi"
+        assert await asyncio.to_thread(call, door.url, f"/v1/files/{file_id}/content") == b"hi"
 
 
 def agentic_tool_rounds(url: str) -> tuple[str | None, int]:

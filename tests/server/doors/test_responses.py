@@ -146,12 +146,12 @@ async def test_the_callers_tools_go_out_as_calls_and_their_results_come_back(doo
     picks = [
         {
             "type": "function_call",
-            "call_id": id,
+            "call_id": call_id,
             "name": "pick",
             "arguments": f'{{"color":"{color}"}}',
             "status": "completed",
         }
-        for id, color in (("c1", "red"), ("c2", "blue"))
+        for call_id, color in (("c1", "red"), ("c2", "blue"))
     ]
     assert items_of(first) == [message("Both.", "commentary"), *picks]
     assert second.output_text == "Done."
@@ -286,9 +286,9 @@ async def test_structured_output_is_parsed(door: Door, stream: bool) -> None:
             response = await client.responses.parse(model="default", input="go", text_format=City)
 
     assert response.output_parsed == City(name="Bern", people=146)
-    format = model.requests[0].options.response_format
-    assert format is not None
-    assert (format.type, format.name, format.strict) == ("json_schema", "City", True)
+    answer_format = model.requests[0].options.response_format
+    assert answer_format is not None
+    assert (answer_format.type, answer_format.name, answer_format.strict) == ("json_schema", "City", True)
     schemas().check(json.loads(response.to_json())["text"], "TextField")
 
 

@@ -112,8 +112,8 @@ async def test_results_answer_their_calls_whatever_is_said_before_them(
         await ask(served.client(), stream, input=sent, tools=[PICK], previous_response_id=first.id)
     async with door.serving(whole) as served:  # the caller keeps the conversation itself
         made: list[Json] = [
-            {"type": "function_call", "call_id": id, "name": "pick", "arguments": json.dumps({"color": color})}
-            for id, color in (("c1", "red"), ("c2", "blue"))
+            {"type": "function_call", "call_id": call_id, "name": "pick", "arguments": json.dumps({"color": color})}
+            for call_id, color in (("c1", "red"), ("c2", "blue"))
         ]
         await ask(served.client(), stream, input=[{"role": "user", "content": "go"}, *made, *sent], tools=[PICK])
 
@@ -130,14 +130,14 @@ async def test_our_half_of_a_mixed_turn_is_there(door: Door, stream: bool) -> No
     async with door.serving(model, lookup) as served:
         client = served.client()
         first = await ask(client, stream, tools=[PICK])
-        [id] = [item.call_id for item in first.output if item.type == "function_call"]
-        second = await ask(client, stream, input=[output(id, "ok")], tools=[PICK], previous_response_id=first.id)
+        [call_id] = [item.call_id for item in first.output if item.type == "function_call"]
+        second = await ask(client, stream, input=[output(call_id, "ok")], tools=[PICK], previous_response_id=first.id)
         await ask(client, stream, input="bye", previous_response_id=second.id)
         given: list[Any] = [item async for item in client.responses.input_items.list(second.id)]
 
-    assert re.fullmatch("call_[A-Za-z0-9]{9}", id)
-    assert [item.call_id for item in given if item.type == "function_call" and item.name == "pick"] == [id]
-    assert id in [item.call_id for item in given if item.type == "function_call_output"]
+    assert re.fullmatch("call_[A-Za-z0-9]{9}", call_id)
+    assert [item.call_id for item in given if item.type == "function_call" and item.name == "pick"] == [call_id]
+    assert call_id in [item.call_id for item in given if item.type == "function_call_output"]
     asked = AssistantTurn(
         (
             ToolCall("c2", "lookup", '{"q":"b"}'),
@@ -228,9 +228,9 @@ async def test_a_chat_is_no_response(door: Door) -> None:
     async with door.serving(ScriptedModel(says("Hi."))) as served:
         await served.ask(stream=False)
         (events,) = await served.events
-        id = "resp_" + events[0].run.removeprefix("run_")  # type: ignore[union-attr]  # a run begins with its start
+        response_id = "resp_" + events[0].run.removeprefix("run_")  # type: ignore[union-attr]  # a run begins with its start
         with pytest.raises(openai.NotFoundError):
-            await ask(served.client(), False, previous_response_id=id)
+            await ask(served.client(), False, previous_response_id=response_id)
 
 
 async def test_a_chain_goes_on_after_a_restart(door: Door, tmp_path: Path) -> None:
@@ -354,13 +354,13 @@ async def test_a_call_under_an_id_of_ours_carries_the_models_own_json(door: Door
     async with door.serving(model, lookup) as served:
         client = served.client()
         first = await ask(client, stream, store=False, tools=[PICK], include=["reasoning.encrypted_content"])
-        [id] = [item.call_id for item in first.output if item.type == "function_call"]
+        [call_id] = [item.call_id for item in first.output if item.type == "function_call"]
         if not is_kept:
             served.server.runs.memory = MemoryJournal()
-        asked: list[Any] = [{"role": "user", "content": "go"}, *_sent_back(first), output(id, "picked")]
+        asked: list[Any] = [{"role": "user", "content": "go"}, *_sent_back(first), output(call_id, "picked")]
         await ask(client, stream, store=False, input=asked, tools=[PICK])
 
-    assert id != "c1"
+    assert call_id != "c1"
     assert model.heard[1] == [user("go"), ASKED, ToolTurn((ToolResult("c1", "picked"),))]
 
 

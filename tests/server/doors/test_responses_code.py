@@ -14,7 +14,7 @@ from tests.server.coding import post, serving, stream
 from tests.server.coding import root as root
 
 from ronda.testing import ScriptedModel, calls, says
-from ronda.wire.containers import container_id, session_of
+from ronda.wire.shared.containers import container_id, session_of
 
 PYTHON: Json = {"type": "code_interpreter", "container": {"type": "auto"}}
 SHELL: Json = {"type": "shell", "environment": {"type": "container_auto"}}

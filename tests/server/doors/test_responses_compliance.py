@@ -187,9 +187,11 @@ async def websocket_previous_response_not_found(door: Door) -> None:
 
 async def websocket_failed_continuation_evicts_cache(door: Door) -> None:
     async with door.serving(ScriptedModel(says("OK"), says("stale"))) as served, connected(served) as socket:
-        id = (await socket.turn(store=False, input="The code word is ember."))["response"]["id"]
-        failed = await socket.turn(store=False, input=[output("call_missing", "nothing")], previous_response_id=id)
-        retried = await socket.turn(store=False, input="Go on.", previous_response_id=id)
+        response_id = (await socket.turn(store=False, input="The code word is ember."))["response"]["id"]
+        failed = await socket.turn(
+            store=False, input=[output("call_missing", "nothing")], previous_response_id=response_id
+        )
+        retried = await socket.turn(store=False, input="Go on.", previous_response_id=response_id)
 
     assert failed["type"] == "error"
     assert code(retried) == "previous_response_not_found"

@@ -204,6 +204,7 @@ def test_every_field_of_the_api_has_a_fate() -> None:
         "enable_code_execution",
         "enable_shell",
         "files",
+        "disabled_tools",
     }
 
     assert read <= said | known_otherwise

@@ -51,7 +51,7 @@ ASK: Json = {"input": "go", "stream": True}
 async def test_the_oldest_finished_streams_go_when_there_are_too_many_bytes(door: Door) -> None:
     async with door.serving(Talker(), keep_previews_bytes=2 * KEPT) as served:
         ids = [id_of(await post(served, ASK)) for _ in range(8)]
-        seen = [pieces(await watch(served, id)) for id in ids]
+        seen = [pieces(await watch(served, response_id)) for response_id in ids]
 
     assert seen[:4] == [1, 1, 1, 1]  # from the journal: the text in one piece
     assert seen[-1] == 10

@@ -22,7 +22,7 @@ from ronda.core.plan import ToolChoice
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.providers.script import Call, ScriptedModel, calls, says
-from ronda.wire.web_search import SEARCH
+from ronda.wire.web.search import SEARCH
 
 FOLDER = Path(__file__).parents[2] / "node"
 NODE = shutil.which("node")

@@ -33,7 +33,7 @@ async def test_what_is_not_supported_is_refused_by_name(door: Door, name: str) -
     assert name in error["message"]
 
 
-@pytest.mark.parametrize("type", [type for type in declared.HOSTED if type not in (*declared.OFFERED, "shell")])
+@pytest.mark.parametrize("type", [kind for kind in declared.HOSTED if kind not in (*declared.OFFERED, "shell")])
 async def test_a_hosted_tool_that_is_not_here_is_refused_by_name(door: Door, type: str) -> None:
     error = await refused(door, {"input": "go", "tools": [WEATHER, {"type": type, "name": "x", "server_label": "x"}]})
 

@@ -19,7 +19,7 @@ from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.providers.script import Call, Line, ScriptedModel, calls, fails, says
 from ronda.server.doors.responses.websocket import WAITING, Connection
-from ronda.server.features.doors import Responses
+from ronda.server.features.doors.responses import Responses
 
 PICK = function("pick", color="string")
 
@@ -121,8 +121,8 @@ async def test_a_response_can_be_prepared_without_a_model_being_called(door: Doo
     choice: Json = {"tools": [function("pick", color="string")], "tool_choice": "required"}
     async with door.serving(model) as served, connected(served) as socket:
         prepared = await socket.turn(store=store, input="The code word is cobalt.", generate=False, **choice)
-        id = prepared["response"]["id"]
-        answer = await socket.turn(store=store, input="Which?", previous_response_id=id)
+        call_id = prepared["response"]["id"]
+        answer = await socket.turn(store=store, input="Which?", previous_response_id=call_id)
 
     assert (prepared["response"]["status"], prepared["response"]["output"]) == ("completed", [])
     assert prepared["response"]["usage"]["total_tokens"] == 0
@@ -135,8 +135,8 @@ async def test_nothing_at_all_can_be_prepared(door: Door, around: Json) -> None:
     model = ScriptedModel(says("Hi."))
     async with door.serving(model) as served, connected(served) as socket:  # as Codex does when it starts
         prepared = await socket.turn(store=False, input=[], generate=False, **around)
-        id = prepared["response"]["id"]
-        answer = await socket.turn(store=False, input="hi", **around, previous_response_id=id)
+        response_id = prepared["response"]["id"]
+        answer = await socket.turn(store=False, input="hi", **around, previous_response_id=response_id)
 
     assert (prepared["response"]["output"], text(answer)) == ([], "Hi.")
     assert model.heard == [[*[SystemTurn(text) for text in around.values()], user("hi")]]
@@ -185,12 +185,14 @@ async def test_a_continuation_that_fails_takes_what_it_went_on_from_with_it(door
     model = ScriptedModel(says("OK."), fails("broken", 400), says("stale"))
     async with door.serving(model) as served, connected(served) as socket:
         first = await socket.turn(store=False, input="ember")
-        id = first["response"]["id"]
+        response_id = first["response"]["id"]
         if how == "refused":
-            failed = await socket.turn(store=False, input=[output("call_missing", "1")], previous_response_id=id)
+            failed = await socket.turn(
+                store=False, input=[output("call_missing", "1")], previous_response_id=response_id
+            )
         else:
-            failed = await socket.turn(store=False, input="and?", previous_response_id=id)
-        retried = await socket.turn(store=False, input="Try again.", previous_response_id=id)
+            failed = await socket.turn(store=False, input="and?", previous_response_id=response_id)
+        retried = await socket.turn(store=False, input="Try again.", previous_response_id=response_id)
 
     assert (failed["type"], failed["status"]) == ("error", 400)
     assert code(retried) == "previous_response_not_found"
@@ -200,9 +202,9 @@ async def test_what_is_stored_survives_a_continuation_that_fails(door: Door) -> 
     model = ScriptedModel(says("OK."), says("Again."))
     async with door.serving(model) as served, connected(served) as socket:
         first = await socket.turn(input="ember")
-        id = first["response"]["id"]
-        failed = await socket.turn(input=[output("call_missing", "1")], previous_response_id=id)
-        again = await socket.turn(input="Try again.", previous_response_id=id)
+        response_id = first["response"]["id"]
+        failed = await socket.turn(input=[output("call_missing", "1")], previous_response_id=response_id)
+        again = await socket.turn(input="Try again.", previous_response_id=response_id)
 
     assert (failed["status"], text(again)) == (400, "Again.")
 

@@ -51,8 +51,8 @@ async def test_a_response_that_failed_says_why(door: Door) -> None:
         with pytest.raises(openai.InternalServerError):
             await ask(served.client(), False)
         (events,) = await served.events
-        id = "resp_" + events[0].run.removeprefix("run_")  # type: ignore[union-attr]  # a run begins with its start
-        response = await served.client().responses.retrieve(id)
+        response_id = "resp_" + events[0].run.removeprefix("run_")  # type: ignore[union-attr]  # a run begins with its start
+        response = await served.client().responses.retrieve(response_id)
 
     assert (response.status, response.error and response.error.code) == ("failed", "server_error")
 
@@ -113,9 +113,11 @@ async def test_places_that_take_other_methods_say_so(door: Door) -> None:
 async def test_a_stream_can_be_watched_again_from_any_event_on(door: Door) -> None:
     async with door.serving(ScriptedModel(*LOOKS), lookup) as served:
         live = await post(served, {"input": "go", "stream": True})
-        id = events_of(live)[0]["response"]["id"]
-        again = [await send(served, "GET", f"/responses/{id}?stream=true&starting_after={n}") for n in range(-0, 8)]
-        whole = await send(served, "GET", f"/responses/{id}?stream=true")
+        response_id = events_of(live)[0]["response"]["id"]
+        again = [
+            await send(served, "GET", f"/responses/{response_id}?stream=true&starting_after={n}") for n in range(-0, 8)
+        ]
+        whole = await send(served, "GET", f"/responses/{response_id}?stream=true")
 
     assert whole.body == live.body
     frames = live.body.split(b"\n\n")
@@ -127,8 +129,8 @@ async def test_the_sdk_takes_a_stream_up_where_it_left_it(door: Door) -> None:
         client = served.client()
         first = await client.responses.create(model="default", input="go", stream=True)
         seen: list[Any] = [event async for event in first]
-        id = seen[0].response.id
-        async with client.responses.stream(response_id=id, starting_after=4) as events:
+        response_id = seen[0].response.id
+        async with client.responses.stream(response_id=response_id, starting_after=4) as events:
             rest = [event async for event in events]
             final = await events.get_final_response()
 
@@ -140,10 +142,10 @@ async def test_a_stream_watched_again_after_a_restart_says_the_same_in_fewer_pie
     path = tmp_path / "journal.db"
     async with door.serving(ScriptedModel(*LOOKS), lookup, journal=SqliteJournal(path)) as served:
         live = events_of(await post(served, {"input": "go", "stream": True}))
-    id = live[0]["response"]["id"]
+    response_id = live[0]["response"]["id"]
     async with door.serving(ScriptedModel(), lookup, journal=SqliteJournal(path)) as served:
-        again = events_of(await send(served, "GET", f"/responses/{id}?stream=true"))
-        late = await send(served, "GET", f"/responses/{id}?stream=true&starting_after=500")
+        again = events_of(await send(served, "GET", f"/responses/{response_id}?stream=true"))
+        late = await send(served, "GET", f"/responses/{response_id}?stream=true&starting_after=500")
 
     assert again[-1]["response"] == live[-1]["response"]
     assert [event["type"] for event in again] == _once([event["type"] for event in live])
@@ -156,10 +158,10 @@ async def test_a_response_under_way_can_be_watched_by_others(door: Door) -> None
     async with door.serving(model) as served, soon():
         first = asyncio.create_task(post(served, {"input": "go", "stream": True}))
         await model.begun.wait()
-        (id,) = [f"resp_{run.removeprefix('run_')}" for run in served.server.runs.live]
-        under_way = (await send(served, "GET", f"/responses/{id}")).json
-        second = asyncio.create_task(send(served, "GET", f"/responses/{id}?stream=true"))
-        third = asyncio.create_task(send(served, "GET", f"/responses/{id}?stream=true&starting_after=3"))
+        (response_id,) = [f"resp_{run.removeprefix('run_')}" for run in served.server.runs.live]
+        under_way = (await send(served, "GET", f"/responses/{response_id}")).json
+        second = asyncio.create_task(send(served, "GET", f"/responses/{response_id}?stream=true"))
+        third = asyncio.create_task(send(served, "GET", f"/responses/{response_id}?stream=true&starting_after=3"))
         await _watched(served, 2)
         model.go_on.set()
         one, two, rest = await first, await second, await third

@@ -93,15 +93,15 @@ WAITING: dict[str, tuple[Json, str, str, Json, Json]] = {
 
 @pytest.mark.parametrize("name", WAITING)
 def test_an_item_that_waits_for_the_client_is_a_call_of_its(name: str) -> None:
-    item, id, called, done, failed = WAITING[name]
+    item, call_id, called, done, failed = WAITING[name]
     turn = read_plain(plain(reasoning("hm"), item)).turn
 
     (asked,) = turn.calls
-    assert (turn.stop, asked.id, asked.name) == ("tool_calls", id, called)
+    assert (turn.stop, asked.id, asked.name) == ("tool_calls", call_id, called)
     own = ("id", "type", "status", "call_id", "environment")
     assert json.loads(asked.arguments) == {key: value for key, value in item.items() if key not in own}
     for content, is_failed, answer in (("done", False, done), ("no", True, failed)):
-        results = ToolTurn((ToolResult(id, content, failed=is_failed),))
+        results = ToolTurn((ToolResult(call_id, content, failed=is_failed),))
         assert said_again(user("go"), turn, results)[1:] == [reasoning("hm"), item, answer]
 
 
@@ -154,13 +154,13 @@ async def test_a_call_of_such_a_tool_reaches_the_client_and_its_answer_the_model
     async with door.serving(model, *tools) as served:
         first = await ask(served.client(), stream, tools=[{"type": "apply_patch"}])
         (said,) = [item for item in first.to_dict()["output"] if item["type"] == "apply_patch_call"]
-        id = said["call_id"]
-        answer = {"type": "apply_patch_call_output", "call_id": id, "status": "completed", "output": "ok"}
+        call_id = said["call_id"]
+        answer = {"type": "apply_patch_call_output", "call_id": call_id, "status": "completed", "output": "ok"}
         asked = [{"role": "user", "content": "go"}, said, answer]
         second = await ask(served.client(), stream, tools=[{"type": "apply_patch"}], input=asked)
 
-    assert items_of(first)[1:] == [{**PATCH, "type": "apply_patch_call", "call_id": id, "status": "completed"}]
-    assert (id == "call_p") is not bool(tools)
+    assert items_of(first)[1:] == [{**PATCH, "type": "apply_patch_call", "call_id": call_id, "status": "completed"}]
+    assert (call_id == "call_p") is not bool(tools)
     assert first.to_dict()["tools"] == [{"type": "apply_patch"}]
     assert second.output_text == "Done."
     assert [one.name for one in model.requests[0].tools if one.kind == "caller"] == ["apply_patch"]

@@ -24,8 +24,8 @@ from ronda.drive import ToolContext, ToolOutput
 from ronda.providers.script import Call
 from ronda.server.http.incoming import Headers
 from ronda.testing import ScriptedModel, calls, says
-from ronda.wire.code_tools import PYTHON, SHELL
-from ronda.wire.web_search import EXTRACT, SEARCH
+from ronda.wire.shared.code_tools import PYTHON, SHELL
+from ronda.wire.web.search import EXTRACT, SEARCH
 
 HI: Json = {"role": "user", "content": "hi"}
 AGAIN: Json = {"role": "user", "content": "And now?"}
@@ -561,11 +561,11 @@ class Counting(Remembering):
 async def test_a_history_is_looked_up_with_one_question_or_none(door: Door, ids: list[str], asked: list[int]) -> None:
     journal = Counting()
     messages: list[Json] = [HI]
-    for id in ids:
-        call = {"id": id, "type": "function", "function": {"name": "pick", "arguments": "{}"}}
+    for question_id in ids:
+        call = {"id": question_id, "type": "function", "function": {"name": "pick", "arguments": "{}"}}
         messages += [
             {"role": "assistant", "content": None, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": id, "content": "picked"},
+            {"role": "tool", "tool_call_id": question_id, "content": "picked"},
         ]
 
     async with door.serving(ScriptedModel(says("Yes.")), journal=journal) as served:

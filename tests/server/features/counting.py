@@ -77,7 +77,7 @@ class Doorkeeper(Feature):
         self.let_in.append((route.path, request.owner))
         return [(b"x-places-left", b"%d" % (self.places - len(self.let_in)))]
 
-    def answered(self, request: Incoming, route: Route, status: int, seconds: float) -> None:
+    def answer_sent(self, request: Incoming, route: Route, status: int, seconds: float) -> None:
         self.told.append((route.path, status))
 
 

@@ -26,7 +26,7 @@ async def test_usual_requests_are_set_up_once(door: Door, root: Path, stream: bo
             body = {"model": "default", "messages": [{"role": "user", "content": "go"}], "stream": stream}
             async with door.http.post(f"{door.url}/chat/completions", json=body) as answer:
                 await answer.read()
-        setups = dict(server.opening.usual_setups)
+        setups = dict(server.opening.setups.usual)
 
     assert list(setups) == [(stream, None)]
     assert [spec.name for spec in setups[stream, None].plan.tools] == ["lookup"]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.interaction.doors import Door
 from tests.interaction.every_door import body_for
+from tests.interaction.upstreams import Upstream, answers, refuses
 from tests.server.restarts import Folder, call
 
 from ronda.core.events import ModelFinished, TextDelta
@@ -24,6 +25,7 @@ from ronda.server.check_config import check_config
 from ronda.server.features.models.fallback import Candidate, CoolDown, FallbackModel, reason_of
 from ronda.server.features.models.settings import NamedModel
 from ronda.server.features.table import make_config
+from ronda.tools.function import as_tool
 
 
 def script(folder: Path, name: str, *turns: Any) -> str:
@@ -99,6 +101,42 @@ async def test_what_a_model_is_limited_to_holds_for_its_requests(door: Door, tmp
         await ask(served, "m", max_tokens=9)
         plans = [events[0].plan.options.max_tokens for events in await served.events]  # type: ignore[union-attr]
     assert plans == [5, 3, 5]
+
+
+async def test_what_one_host_sealed_is_not_sent_to_the_next(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the middle of a run: the first host thinks and calls a tool, and is down when the result is there."""
+
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "SEALED-BY-A"}
+    asks = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": "{}"}
+    content = [{"type": "output_text", "text": "B saw it.", "annotations": []}]
+    says_so = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": content}
+
+    def response(*output: Any) -> bytes:
+        return json.dumps({"id": "resp_1", "object": "response", "status": "completed", "output": output}).encode()
+
+    async with (
+        Upstream(answers(response(thought, asks)), refuses(503, "down")) as first,
+        Upstream(answers(response(says_so))) as second,
+    ):
+        models = {
+            "safe": {"model": "openai:gpt-a", "base_url": first.url, "fallback": ["other"]},
+            "other": {"model": "openai:gpt-b", "base_url": second.url},
+        }
+        async with door.serving(ScriptedModel(), as_tool(look), models=models) as served:
+            status, answer = await ask(served, "safe")
+
+    assert (status, answer["choices"][0]["message"]["content"]) == (200, "B saw it."), answer
+    assert answer["warnings"] == [
+        "'safe' did not answer: the model's server answered 503: down; 'other' answered instead"
+    ]
+    assert b"SEALED-BY-A" in first.bodies[1]  # its own words go back to it
+    [sent] = second.bodies
+    assert (b"SEALED-BY-A" in sent, b"rs_1" in sent, b"seen" in sent) == (False, False, True)
 
 
 # ---- a chain -------------------------------------------------------------------------------------------------------------

@@ -12,8 +12,10 @@ import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from tests.interaction.doors import Door, Json, Served, soon, user
 from tests.interaction.upstreams import Upstream, answers
+from tests.server.features.spender import open_place
 
 from ronda import tool
+from ronda.core.events import Budget, RunStarted
 from ronda.server.features.budgets.settings import BudgetLimit, BudgetOptions
 from ronda.server.features.notices.feature import WAITS, Notices
 from ronda.server.services.notice_sink import NoticeSink
@@ -234,3 +236,107 @@ async def test_a_budget_that_is_nearly_spent_is_told_of_once(door: Door) -> None
         ("budget.warning", 4, 5),
         ("budget.exhausted", 5, 5),
     ]
+
+
+async def test_a_call_that_a_budget_refuses_is_told_of(door: Door) -> None:
+    limits = BudgetOptions(limits=(BudgetLimit(scope="owner", tokens=100),))
+    async with Upstream(TAKEN) as hook, sending(door, ScriptedModel(), budgets=limits) as sender:
+        await sender.subscribe(hook, "budget.exhausted")
+        refused = await sender.served.post({"messages": [user("Hi")], "max_tokens": 500})
+        again = await sender.served.post({"messages": [user("Hi")], "max_tokens": 500})
+        await sender.deliver()
+
+    assert (refused.status, again.status) == (402, 402)
+    assert [(kind, data["spent"], data["limit"]) for kind, data in told(hook)] == [("budget.exhausted", 0, 100)]
+
+
+# ---- the address of a request ------------------------------------------------------------------------------------------
+
+
+async def test_a_background_response_is_told_to_the_address_that_its_request_names(door: Door) -> None:
+    async with Upstream(TAKEN) as hook, sending(door, ScriptedModel(says("Hi."), says("Hi."))) as sender:
+        who = {"authorization": "Bearer x"}
+        async with soon(), sender.served.http.get(f"{sender.served.url}/notices/secret", headers=who) as answer:
+            secret = (await answer.json())["secret"]
+        headers = {"x-ronda-notify": f"{hook.url}/mine", "x-ronda-notify-events": "response.completed, response.failed"}
+        async with openai.AsyncOpenAI(base_url=sender.served.url, api_key="x") as client, soon():
+            response = await client.responses.create(
+                model="default", input="Hi", background=True, extra_headers=headers
+            )
+            async for _ in await client.responses.retrieve(response.id, stream=True):
+                pass  # until it has ended
+            await client.responses.create(model="default", input="Hi")  # which names none
+        await sender.served.all_over()
+        await sender.deliver()
+        listed = (await sender.call("GET"))[1]
+
+    event: Any = openai.OpenAI(api_key="x").webhooks.unwrap(hook.bodies[0], hook.heads[0], secret=secret)
+    assert (event.type, event.data.id, len(hook.bodies)) == ("response.completed", response.id, 1)
+    assert listed["data"] == []  # it is none of the owner's addresses
+
+
+async def test_what_the_address_of_a_request_does_not_take_is_listed_and_sent_again(door: Door) -> None:
+    async with Upstream(BUSY, TAKEN) as hook, sending(door, ScriptedModel(says("Hi."))) as sender:
+        await sender.served.post({"messages": [user("Hi")]}, headers={"x-ronda-notify": hook.url})
+        await sender.deliver()
+        await sender.feature.forget()  # not yet: a notice is on its way
+        [waiting] = (await sender.call("GET"))[1]["undelivered_of_requests"]
+        await sender.server.catalog.write(lambda db: db.execute("UPDATE notice SET due = 0"))
+        await sender.deliver()
+        await sender.feature.forget()
+        rows = await sender.server.catalog.read(lambda db: db.execute("SELECT * FROM notice_address").fetchall())
+
+    assert (waiting["event"], waiting["problem"], waiting["url"]) == ("run.finished", "HTTP 503", hook.url)
+    assert (len(hook.bodies), rows) == (2, [])
+
+
+@pytest.mark.parametrize(
+    ("headers", "param"),
+    [
+        ({"x-ronda-notify": "http://169.254.169.254/latest"}, "x-ronda-notify"),
+        ({"x-ronda-notify": "nothing"}, "x-ronda-notify"),
+        ({"x-ronda-notify": "http://name:word@example.com/x"}, "x-ronda-notify"),
+        ({"x-ronda-notify": "https://93.184.215.14/x", "x-ronda-notify-events": "run.eaten"}, "x-ronda-notify-events"),
+    ],
+)
+async def test_a_request_whose_address_may_not_be_called_starts_nothing(
+    door: Door, headers: dict[str, str], param: str
+) -> None:
+    model = ScriptedModel(says("never"))
+    async with sending(door, model, fetch_allow=()) as sender:
+        answer = await sender.served.post({"messages": [user("Hi")]}, headers=headers)
+
+    assert (answer.status, answer.json["error"]["param"], model.requests) == (400, param, [])
+
+
+# ---- over processes ----------------------------------------------------------------------------------------------------
+
+
+async def test_the_next_process_sends_what_was_not_taken_and_tells_nothing_twice(door: Door, postgres: str) -> None:
+    limits = BudgetOptions(limits=(BudgetLimit(scope="owner", rounds=5, per="month"),))
+    model = ScriptedModel(*[says("Hi.") for _ in range(5)])
+    async with Upstream(BUSY, TAKEN, TAKEN, TAKEN) as hook:
+        catalog, _ = open_place(postgres)
+        async with sending(door, model, budgets=limits, catalog=catalog) as sender:
+            made = await sender.subscribe(hook, "budget.warning", "run.failed")
+            for _ in range(4):
+                await sender.ask()
+            await sender.deliver()
+            await sender.server.catalog.write(lambda db: db.execute("UPDATE notice SET due = 0"))
+        catalog, _ = open_place(postgres)
+        async with sending(door, model, budgets=limits, catalog=catalog) as sender:
+            await sender.deliver()
+            sender.feature.budget_used(*await budget_of(sender), is_exhausted=False)  # as another replica would
+            await sender.deliver()
+
+    assert [kind for kind, _ in told(hook)] == ["budget.warning", "budget.warning"]
+    assert hook.heads[0]["webhook-id"] == hook.heads[1]["webhook-id"]
+    assert Webhook(made["secret"]).verify(hook.bodies[1], hook.heads[1])["data"]["spent"] == 4
+
+
+async def budget_of(sender: Sender) -> tuple[RunStarted, Budget]:
+    """Of a run of the same owner, whose budget stands where it stood before."""
+    from ronda.core.plan import Plan
+
+    start = RunStarted("run_other", Plan("script:test"), ())
+    return start, Budget("owner", "month", "rounds", 5.0, 4.0, 0.0, 1.0, None)

@@ -114,6 +114,9 @@ async def test_failed_runs_are_told_by_code_and_model(door: Door) -> None:
     [step] = series["data"]
     assert (step["started"], step["ended"], step["failed"]) == (3, 3, 2)
     assert len(now["series"]["tokens"]) == 60
+    [model] = now["models"]
+    assert (model["name"], model["runs"], model["failed"], model["calls"] >= 1) == ("script:test", 3, 2, True)
+    assert now["cost_today"] == step["cost"]
     assert CANARY not in json.dumps([errors, series, now])
 
 
@@ -171,7 +174,7 @@ async def test_an_mcp_server_is_tried_again_by_who_may_and_that_is_noted(door: D
     gone, off = http("http://127.0.0.1:1"), http("http://127.0.0.1:1", name="off", enabled=False)
     async with keyed(door, ScriptedModel(), scopes=SCOPES, mcp=[gone, off]) as server:
         await server.served.server.start()
-        servers = server.served.server.mcp
+        servers = server.served.mcp
         assert servers is not None
         async with soon():
             await servers.here().ready()

@@ -100,7 +100,7 @@ async def test_the_time_of_an_answer_is_counted_from_the_request_on(door: Door) 
     class Timed(Feature):
         name = "timed"
 
-        def answered(self, request: Incoming, route: Route, status: int, seconds: float) -> None:
+        def answer_sent(self, request: Incoming, route: Route, status: int, seconds: float) -> None:
             began.append(time.monotonic() - seconds)
 
     def look() -> str:

@@ -214,6 +214,7 @@ BODIES: dict[str, tuple[str, str, Json]] = {
     "a decision": ("POST", "/agent/approvals/x", {"decision": "approve", "message": "x", "remember": True}),
     "a session of turns": ("PUT", "/sessions/s", {"messages": TURNS, "files": [{"name": "a", "content": "eA=="}]}),
     "a session": ("PUT", "/sessions/s", {"messages": MESSAGES, "title": "x", "metadata": {"a": 1}}),
+    "a mark of a run": ("PATCH", "/runs/x", {"kept": True}),
     "a part of a session": ("PATCH", "/sessions/s", {"title": "x", "metadata": {"a": 1}, "branch": "x"}),
     "a fork": ("POST", "/sessions/s/fork", {"id": "t", "num_turns": 1, "run": "x", "round": 1}),
     "a container": (

@@ -450,10 +450,10 @@ async def test_a_long_conversation_is_read_back_beside_the_loop(door: Door, tmp_
     file = tmp_path / "journal.db"
     async with door.serving(ScriptedModel("ok"), journal=SqliteJournal(file)) as served:
         _, answer = await post(served, "/responses", long_conversation("/responses"))
-    id = json.loads(answer)["id"]
+    conversation_id = json.loads(answer)["id"]
     async with door.serving(ScriptedModel("ok"), journal=SqliteJournal(file)) as served, heart():
-        found = [(await get(served, f"/responses/{id}{rest}"))[0] for rest in ("", "/input_items")]
-        status, _ = await post(served, "/responses", dump({"input": "go on", "previous_response_id": id}))
+        found = [(await get(served, f"/responses/{conversation_id}{rest}"))[0] for rest in ("", "/input_items")]
+        status, _ = await post(served, "/responses", dump({"input": "go on", "previous_response_id": conversation_id}))
     assert [*found, status] == [200, 200, 200]
 
 

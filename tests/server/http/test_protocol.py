@@ -102,7 +102,7 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def running(
-    *lines: Line, model: ScriptedModel | None = None, memory: BodyMemory = UNBOUNDED, **limits: float
+    *lines: Line, model: ScriptedModel | None = None, memory: BodyMemory = UNBOUNDED, **limits: Any
 ) -> AsyncIterator[Running]:
     server = Server(ServerConfig(model="script:test"), MemoryJournal(), provider=model or ScriptedModel(*lines))
     listener = socket.socket()

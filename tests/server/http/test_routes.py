@@ -18,7 +18,7 @@ from ronda.server.features.app_stream.routes import APP
 from ronda.server.http.incoming import Incoming, Json
 from ronda.server.http.routing import WEBSOCKET, Route, Routes
 from ronda.testing import ScriptedModel
-from ronda.wire.failures import Failure
+from ronda.wire.shared.failures import Failure
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 PATHS = sorted({row.path for row in ROUTES.rows if row.method != WEBSOCKET})
@@ -87,10 +87,11 @@ async def test_a_slash_at_the_end_of_an_address_changes_nothing(door: Door, path
             assert (slashed.status, await slashed.read()) == (200, await plain.read())
 
 
-def test_nothing_but_links_pictures_sign_in_the_page_itself_and_the_servers_health_is_open_to_everybody() -> None:
+def test_nothing_but_links_pictures_sign_in_pages_and_the_servers_health_is_open_to_everybody() -> None:
     assert [row.path for row in ROUTES.rows if row.scope == "public"] == [
         "/v1/file-links/{token}", "/health", "/ready", "/", "/ui", "/ui/frame",
-        "/ui/{path:path}", "/v1/login", "/v1/logout", "/local-assets/{name}",
+        "/ui/{path:path}", "/v1/login", "/v1/login", "/v1/logout", "/openapi.json", "/api-doc/openapi.json", "/docs",
+        "/local-assets/{name}",
     ]  # fmt: skip
 
 

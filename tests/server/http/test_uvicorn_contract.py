@@ -9,15 +9,18 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import socket
 import textwrap
 import tomllib
 from collections import deque
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvicorn
+import uvloop
 from packaging.requirements import Requirement
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -111,6 +114,87 @@ def test_a_cycle_of_ours_has_all_that_theirs_has() -> None:
     set_by_ours = assigned(Cycle) | {name for name in vars(Cycle) if not name.startswith("__")}
 
     assert set_by_theirs <= set_by_ours
+
+
+def test_a_connection_of_ours_has_all_that_theirs_has() -> None:
+    """`BoundedProtocol` does not call their `__init__` either."""
+    set_by_theirs = assigned(HttpToolsProtocol)
+    set_by_ours = assigned(BoundedProtocol) | {name for name in vars(BoundedProtocol) if not name.startswith("__")}
+
+    assert set_by_theirs <= set_by_ours
+
+
+async def test_a_new_connection_of_ours_says_what_theirs_says() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError("no request is made here")
+
+    config, state = uvicorn.Config(app, access_log=False, log_level="warning"), ServerState()
+    ours, theirs = (kind(config, state, {"a": 1}) for kind in (BoundedProtocol, HttpToolsProtocol))
+
+    names = assigned(HttpToolsProtocol) - {"parser"}
+    assert {name: getattr(ours, name) for name in names} == {name: getattr(theirs, name) for name in names}
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_UNIX], ids=["ip", "unix"])
+def test_a_connection_knows_its_addresses_as_theirs_does(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], family: socket.AddressFamily, tmp_path: Path
+) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError("no request is made here")
+
+    class Accepts(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            accepted.append(transport)
+            is_accepted.set()
+
+    accepted: list[Any] = []
+    is_accepted = asyncio.Event()
+
+    async def addresses() -> list[tuple[Any, ...]]:
+        loop, path = asyncio.get_running_loop(), str(tmp_path / "socket")
+        if family == socket.AF_UNIX:
+            server = await loop.create_unix_server(Accepts, path)
+            client, _ = await loop.create_unix_connection(asyncio.Protocol, path)
+        else:
+            server = await loop.create_server(Accepts, "127.0.0.1", 0)
+            client, _ = await loop.create_connection(asyncio.Protocol, *server.sockets[0].getsockname())
+        await is_accepted.wait()
+        try:
+            connections = [
+                kind(uvicorn.Config(app), ServerState(), {}) for kind in (BoundedProtocol, HttpToolsProtocol)
+            ]
+            for one in connections:
+                one.connection_made(accepted[0])
+            return [(one.server, one.client, one.scheme, one.connections == {one}) for one in connections]
+        finally:
+            client.close()
+            accepted[0].close()
+            server.close()
+            await server.wait_closed()
+            await asyncio.sleep(0)  # their sockets are closed in the next turn of the loop
+
+    loop = new_loop()
+    try:
+        ours, theirs = loop.run_until_complete(addresses())
+    finally:
+        loop.close()
+    assert ours == theirs
+
+
+def test_a_connection_over_ipv6_is_named_by_host_and_port() -> None:
+    class Transport:
+        def get_extra_info(self, name: str) -> Any:
+            return {"sockname": ("::1", 80, 0, 0), "peername": ("::1", 4000, 0, 0)}.get(name)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError("no request is made here")
+
+    connection: Any = BoundedProtocol(uvicorn.Config(app), ServerState(), {}, asyncio.new_event_loop())
+    connection.connection_made(Transport())
+    connection.loop.close()
+
+    assert (connection.server, connection.client) == (("::1", 80), ("::1", 4000))
 
 
 def assigned(kind: type[Any]) -> set[str]:

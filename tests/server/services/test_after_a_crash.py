@@ -52,17 +52,17 @@ async def test_a_response_that_a_crash_cut_off_has_failed_and_says_so(door: Door
     async with door.serving(ScriptedModel(says("one")), lookup, journal=SqliteJournal(path)) as served:
         first = (await post(served, {"input": "go"})).json
     run = await left_by_a_crash(path, f"run_{first['id'].removeprefix('resp_')}")
-    id = f"resp_{run.removeprefix('run_')}"
+    response_id = f"resp_{run.removeprefix('run_')}"
 
     model = ScriptedModel(says("on we go"))
     async with door.serving(model, lookup, journal=SqliteJournal(path)) as served:
-        found = (await send(served, "GET", f"/responses/{id}")).json
-        again = (await send(served, "GET", f"/responses/{id}")).json
-        streamed = events_of(await send(served, "GET", f"/responses/{id}?stream=true"))
-        cancelled = await send(served, "POST", f"/responses/{id}/cancel")
-        child = (await post(served, {"input": "go on", "previous_response_id": id})).json
-        deleted = await send(served, "DELETE", f"/responses/{id}")
-        missing = await send(served, "GET", f"/responses/{id}")
+        found = (await send(served, "GET", f"/responses/{response_id}")).json
+        again = (await send(served, "GET", f"/responses/{response_id}")).json
+        streamed = events_of(await send(served, "GET", f"/responses/{response_id}?stream=true"))
+        cancelled = await send(served, "POST", f"/responses/{response_id}/cancel")
+        child = (await post(served, {"input": "go on", "previous_response_id": response_id})).json
+        deleted = await send(served, "DELETE", f"/responses/{response_id}")
+        missing = await send(served, "GET", f"/responses/{response_id}")
 
     schemas().check(found, "ResponseResource")
     assert (found["status"], found["error"]) == (
@@ -71,7 +71,7 @@ async def test_a_response_that_a_crash_cut_off_has_failed_and_says_so(door: Door
     )
     assert again == found
     assert (streamed[-1]["type"], streamed[-1]["response"]["status"]) == ("response.failed", "failed")
-    assert cancelled.error["message"] == f"the response '{id}' is finished already; it cannot be cancelled"
+    assert cancelled.error["message"] == f"the response '{response_id}' is finished already; it cannot be cancelled"
     assert child["output"][0]["content"][0]["text"] == "on we go"
     assert (deleted.status, missing.status) == (200, 404)
 
@@ -107,13 +107,13 @@ async def test_a_conversation_outlives_a_run_that_was_never_kept(door: Door, tmp
     catalog = str(tmp_path / "catalog.db")
     async with serving(door, model, journal=SqliteJournal(tmp_path / "journal.db"), catalog=catalog) as behind:
         _, begun = await behind.ask("POST", "/v1/conversations", {"model": "default", "inputs": "go"})
-        id = begun["conversation_id"]
-        await behind.server.catalog.conversations.add_run(MINE, id, 1, "run_never_kept", time.time())
+        conversation_id = begun["conversation_id"]
+        await behind.server.catalog.conversations.add_run(MINE, conversation_id, 1, "run_never_kept", time.time())
 
     async with serving(door, model, journal=SqliteJournal(tmp_path / "journal.db"), catalog=catalog) as behind:
-        before = await outputs(behind, id)
-        status, _ = await behind.ask("POST", f"/v1/conversations/{id}", {"inputs": "and now?"})
-        after = await outputs(behind, id)
+        before = await outputs(behind, conversation_id)
+        status, _ = await behind.ask("POST", f"/v1/conversations/{conversation_id}", {"inputs": "and now?"})
+        after = await outputs(behind, conversation_id)
 
     assert (before, status, after) == (["one"], 200, ["one", "two"])
 
@@ -123,14 +123,14 @@ async def test_a_conversation_goes_on_after_a_run_that_a_crash_cut_off(door: Doo
     model = ScriptedModel(calls("lookup", q="Rome"), says("one"), says("two"))
     async with serving(door, model, lookup, journal=SqliteJournal(path), catalog=catalog) as behind:
         _, begun = await behind.ask("POST", "/v1/conversations", {"model": "default", "inputs": "go"})
-        id = begun["conversation_id"]
-        rows = await behind.server.catalog.conversations.runs(MINE, id)
+        conversation_id = begun["conversation_id"]
+        rows = await behind.server.catalog.conversations.runs(MINE, conversation_id)
     cut = await left_by_a_crash(path, rows[0].run)
 
     async with serving(door, model, lookup, journal=SqliteJournal(path), catalog=catalog) as behind:
-        await behind.server.catalog.conversations.add_run(MINE, id, 1, cut, time.time())
-        status, _ = await behind.ask("POST", f"/v1/conversations/{id}", {"inputs": "and now?"})
-        after = await outputs(behind, id)
+        await behind.server.catalog.conversations.add_run(MINE, conversation_id, 1, cut, time.time())
+        status, _ = await behind.ask("POST", f"/v1/conversations/{conversation_id}", {"inputs": "and now?"})
+        after = await outputs(behind, conversation_id)
 
     assert (status, after) == (200, ["one", "two"])
 
@@ -140,15 +140,15 @@ async def test_one_server_waits_while_another_answers_in_a_conversation(door: Do
     model = ScriptedModel(says("one"), says("two"))
     async with serving(door, model, journal=SqliteJournal(path), catalog=catalog) as behind:
         _, begun = await behind.ask("POST", "/v1/conversations", {"model": "default", "inputs": "go"})
-        id = begun["conversation_id"]
-        (row,) = await behind.server.catalog.conversations.runs(MINE, id)
+        conversation_id = begun["conversation_id"]
+        (row,) = await behind.server.catalog.conversations.runs(MINE, conversation_id)
         other = SqliteJournal(path)
         start, *_ = await other.read(row.run)
         assert type(start) is RunStarted
         other.append("run_other", [RunStarted("run_other", start.plan, start.turns, owner=start.owner)])
         await other.barrier("run_other")
-        await behind.server.catalog.conversations.add_run(MINE, id, 1, "run_other", time.time())
-        status, body = await behind.ask("POST", f"/v1/conversations/{id}", {"inputs": "and now?"})
+        await behind.server.catalog.conversations.add_run(MINE, conversation_id, 1, "run_other", time.time())
+        status, body = await behind.ask("POST", f"/v1/conversations/{conversation_id}", {"inputs": "and now?"})
         await other.close()
 
     assert (status, body["code"]) == (409, "conversation_busy")

@@ -129,6 +129,43 @@ async def test_a_file_answers_under_its_name(door: Door, folder: Path) -> None:
         assert await started(served) == (SystemTurn("Be brief."), user("Hi"))
 
 
+async def test_the_list_of_models_says_what_an_agent_wants_to_be_asked_with(door: Door, folder: Path) -> None:
+    about = "name: q\ndescription: Answers.\nmodel"
+    (folder / "question.prompty").write_text(QUESTION.replace("model", about, 1))
+    async with door.serving(ScriptedModel(says("no")), agents=str(folder)) as served:
+        listed: dict[str, Any] = {model.id: model.to_dict() async for model in await served.client().models.list()}
+        by_title = (await served.client().models.retrieve("q")).to_dict()
+
+    assert listed["question"]["agent"] == {
+        "title": "q",
+        "description": "Answers.",
+        "inputs": {
+            "type": "object",
+            "properties": {"question": {"type": "string"}, "tone": {"type": "string"}},
+            "required": ["question"],
+        },
+        "question": "question",
+        "tools": [],
+    }
+    assert by_title["agent"] == listed["question"]["agent"]
+    assert [(tool["name"], tool["kind"]) for tool in listed["tools"]["agent"]["tools"]] == [
+        ("weather", "function"),
+        ("calendar", "function"),
+    ]
+    assert listed["thread"]["agent"]["inputs"]["properties"] == {}
+    assert "agent" not in listed["default"]
+
+
+async def test_a_default_that_comes_from_the_environment_is_not_listed(
+    door: Door, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOUSE_SECRET", "canary-5712")
+    (folder / "question.prompty").write_text(QUESTION.replace("tone: friendly", "tone: ${env:HOUSE_SECRET}"))
+    async with door.serving(ScriptedModel(says("no")), agents=str(folder)) as served:
+        listed = [model.to_dict() async for model in await served.client().models.list()]
+    assert "canary-5712" not in str(listed)
+
+
 async def test_a_conversation_goes_on_from_the_files_messages(door: Door, folder: Path) -> None:
     talk = [HI, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "And now?"}]
     async with door.serving(ScriptedModel(says("no")), agents=str(folder)) as served:
@@ -202,15 +239,14 @@ async def test_a_change_on_disk_is_picked_up_and_a_broken_file_leaves_the_others
         changed = await started(served)
         await ask(served, "new", [HI])
         broken = await served.post({"model": "question", "messages": [HI]})
-        assert served.server.agent_files is not None
-        problems = served.server.agent_files.problems()
+        listed = {model.id: model.to_dict()["status"] async for model in await served.client().models.list()}
         (folder / "thread.prompty").unlink()
         gone = await served.post({"model": "thread", "messages": [HI]})
 
     assert changed[0] == SystemTurn("Be loud and clear.")
     assert broken.status == 503
     assert "the agent 'question' cannot be used: line 3: Invalid frontmatter YAML" in broken.error["message"]
-    assert list(problems) == ["question"]
+    assert [name for name, status in listed.items() if status == "broken"] == ["question"]
     assert gone.status == 404
 
 

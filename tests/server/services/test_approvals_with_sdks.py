@@ -167,19 +167,22 @@ async def test_mistrals_conversations(door: Door, stream: bool) -> None:
         if stream:
             events = [event.data async for event in await talk.start_stream_async(model="default", inputs="go")]
             [pending] = [event for event in events if event.type == "function.call.delta"]
-            id = events[0].conversation_id
+            conversation_id = events[0].conversation_id
         else:
             first = await talk.start_async(model="default", inputs="go")
             [pending] = [entry for entry in first.outputs if entry.type == "function.call"]
-            id = first.conversation_id
+            conversation_id = first.conversation_id
         words = [{"tool_call_id": pending.tool_call_id, "confirmation": "allow"}]
         if stream:
-            rest = [e.data async for e in await talk.append_stream_async(conversation_id=id, tool_confirmations=words)]
+            rest = [
+                e.data
+                async for e in await talk.append_stream_async(conversation_id=conversation_id, tool_confirmations=words)
+            ]
             text = "".join([event.content for event in rest if event.type == "message.output.delta"])
         else:
-            second = await talk.append_async(conversation_id=id, tool_confirmations=words)
+            second = await talk.append_async(conversation_id=conversation_id, tool_confirmations=words)
             text = second.outputs[-1].content
-        third = await talk.append_async(conversation_id=id, inputs="thanks")
+        third = await talk.append_async(conversation_id=conversation_id, inputs="thanks")
 
     assert (pending.confirmation_status, pending.name) == ("pending", "delete")
     assert (text, files.deleted) == ("It is gone.", ["/a"])

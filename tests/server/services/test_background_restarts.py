@@ -17,11 +17,11 @@ def test_what_is_driven_and_what_waits_goes_on_in_the_next_process(tmp_path: Pat
         driven = first.ask(background=True, stream=False)
         folder.until("waiting")
         queued = first.ask(background=True, stream=False)
-        before = [first.response(id)["status"] for id in (driven, queued)]
+        before = [first.response(run_id)["status"] for run_id in (driven, queued)]
         first.end(how)
     (folder.path / "go on").touch()
     with folder.serving(*flags) as second:
-        after = [second.ended(id) for id in (driven, queued)]
+        after = [second.ended(run_id) for run_id in (driven, queued)]
         kinds = [event["type"] for event in second.events(queued.replace("resp_", "run_"))]
 
     assert before == ["in_progress", "queued"]

@@ -15,10 +15,11 @@ from tests.server.http.test_capabilities import body, post
 from tests.server.services.test_served_search import streamed
 from tests.server.web_site import Site, web_site
 
+from ronda.core.events import RunStarted
 from ronda.core.parts import AssistantTurn, ToolTurn, UserTurn
 from ronda.testing import Line, ScriptedModel, says
 from ronda.testing import calls as asks
-from ronda.wire.web_search import EXTRACT, SEARCH
+from ronda.wire.web.search import EXTRACT, SEARCH
 
 TEXT = "🌊 Tides come twice a day [1][2]. See {url} for `a[1]`, or [9]. Salt: [1, 2]"
 
@@ -62,6 +63,30 @@ async def test_chat_annotates_exactly_what_cites(door: Door, site: Site) -> None
     assert message["annotations"][0]["url_citation"]["title"] == "Tides"
     deltas = [chunk["choices"][0]["delta"] for name, chunk in chunks if name == "message" and chunk["choices"]]
     assert [delta["annotations"] for delta in deltas if "annotations" in delta] == [message["annotations"]]
+
+
+@pytest.mark.parametrize("after", ["", "?after=4"], ids=["whole", "from the answer on"])
+async def test_events_of_a_run_have_citations_as_data(door: Door, site: Site, after: str) -> None:
+    """Also for a client that comes back, and has seen the search before."""
+    async with door.serving(searching(site), **site.config) as served:
+        await post(door, body("chat/completions", web_search_options={}))
+        [run] = [events[0].run for events in await served.events if isinstance(events[0], RunStarted)]
+        async with soon(), door.http.get(f"{door.url}/runs/{run}/events{after}") as answer:
+            told = [json.loads(line[6:]) for line in (await answer.text()).splitlines() if line.startswith("data: ")]
+
+    finished = [one for one in told if one["type"] == "model_finished"]
+    *before, last = finished
+    assert [one for one in before if "annotations" in one] == []
+    text = "".join([part["text"] for part in last["turn"]["parts"]])
+    assert cited(text, last["annotations"]) == expected(site)
+    assert last["annotations"][0] == {
+        "type": "url_citation",
+        "start_index": 25,
+        "end_index": 28,
+        "url": site.url("/tides"),
+        "title": "Tides",
+        "number": 1,
+    }
 
 
 async def test_openais_own_helpers_add_streams_up(door: Door, site: Site) -> None:

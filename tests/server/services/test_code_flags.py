@@ -97,7 +97,7 @@ async def started(door: Door, model: ScriptedModel, root: Path, *flags: str) -> 
     require_isolation(config.sandbox)
     data = root / "data"
     data.mkdir()
-    server = Server(config, Remembering(), provider=model, open_code=code_opener(config, data))
+    server = Server(config, Remembering(), provider=model, given={"code": code_opener(config, data)})
     door.put(create_app(server))
     try:
         yield server

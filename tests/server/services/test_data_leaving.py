@@ -34,7 +34,7 @@ from tests.server.web_site import Site
 from ronda.drive import Capabilities
 from ronda.store.memory import MemoryCatalog
 from ronda.testing import ScriptedModel, calls, says
-from ronda.wire.web_search import EXTRACT, SEARCH
+from ronda.wire.web.search import EXTRACT, SEARCH
 
 # ---- one run -----------------------------------------------------------------------------------------------------------
 

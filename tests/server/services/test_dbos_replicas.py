@@ -52,19 +52,19 @@ def test_a_run_whose_process_is_killed_goes_on_elsewhere(tmp_path: Path, databas
         # At once: one of them makes the tables, and the other waits.
         starts = [threads.submit(stack.enter_context, replicas(folder, database.url, 1, *FLAGS)) for _ in range(2)]
         servers = [server for start in starts for server in start.result(TIMEOUT)]
-        id = servers[0].ask("POST", "/responses", {"input": "go", "background": True})[1]["id"]
+        run_id = servers[0].ask("POST", "/responses", {"input": "go", "background": True})[1]["id"]
         folder.until("waiting")
         (before,) = database.workflows()
         driver = int(before[2].split()[1])
         (folder.path / "go on").touch()
         os.kill(driver, signal.SIGKILL)
         (other,) = [server for server in servers if server.process.pid != driver]
-        over = other.serving.ended(id)
+        over = other.serving.ended(run_id)
         (after,) = _until_over(database)
 
     assert over["status"] == "completed"
     assert folder.counted == {"it": 1}
-    assert before[:2] == (id.replace("resp_", "run_"), "PENDING")
+    assert before[:2] == (run_id.replace("resp_", "run_"), "PENDING")
     assert (after[:2], int(after[2].split()[1])) == ((before[0], "SUCCESS"), other.process.pid)
 
 
@@ -73,7 +73,7 @@ def test_a_worker_takes_what_a_server_gives_back_when_it_ends(tmp_path: Path, da
     with replicas(folder, database.url, 1) as (asked,):  # whose own queue is the table: both may share a database
         with replicas(folder, database.url, 1, *FLAGS) as (ending,):
             asked.process.send_signal(signal.SIGSTOP)  # so that the other drives it
-            id = ending.ask("POST", "/responses", {"input": "go", "background": True})[1]["id"]
+            run_id = ending.ask("POST", "/responses", {"input": "go", "background": True})[1]["id"]
             folder.until("waiting")
             ending.process.send_signal(signal.SIGTERM)
             _, errors = ending.process.communicate(timeout=TIMEOUT)
@@ -81,7 +81,7 @@ def test_a_worker_takes_what_a_server_gives_back_when_it_ends(tmp_path: Path, da
         (folder.path / "go on").touch()
         with worker(folder, database.url, *FLAGS):
             asked.process.send_signal(signal.SIGCONT)
-            over = asked.serving.ended(id)
+            over = asked.serving.ended(run_id)
 
     assert [status for _, status, _ in given_back] == ["ENQUEUED"]
     assert errors == ""

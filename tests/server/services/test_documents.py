@@ -73,9 +73,9 @@ def xlsx(text: str) -> bytes:
 async def test_the_text_of_a_document_is_shown_and_read(door: Door, name: str, make: Any, shown: str) -> None:
     model = ScriptedModel()
     async with door.serving(model):
-        id = await upload(door, name, make("Hello there"))
-        ScriptedModel.__init__(model, calls("mistralrs_read_file", file_id=id, start=0, end=40), says("done"))
-        status, answer = await post(door, *asking("responses", by_id("responses", id)))
+        file_id = await upload(door, name, make("Hello there"))
+        ScriptedModel.__init__(model, calls("mistralrs_read_file", file_id=file_id, start=0, end=40), says("done"))
+        status, answer = await post(door, *asking("responses", by_id("responses", file_id)))
     assert status == 200, answer
     assert shown in told(model)
     assert "bad()" not in told(model)
@@ -95,9 +95,9 @@ async def test_a_document_that_comes_along_is_read_too(door: Door) -> None:
 async def test_a_document_that_is_none_is_told_as_such(door: Door, name: str) -> None:
     model = ScriptedModel()
     async with door.serving(model):
-        id = await upload(door, name, b"\0\xff nothing of the kind")
-        ScriptedModel.__init__(model, calls("mistralrs_read_file", file_id=id), says("done"))
-        status, _ = await post(door, *asking("responses", by_id("responses", id)))
+        file_id = await upload(door, name, b"\0\xff nothing of the kind")
+        ScriptedModel.__init__(model, calls("mistralrs_read_file", file_id=file_id), says("done"))
+        status, _ = await post(door, *asking("responses", by_id("responses", file_id)))
     assert status == 200
     assert "the file is damaged" in told(model)
     assert "the file is damaged" in json.loads(results(model)[0])["error"]

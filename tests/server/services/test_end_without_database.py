@@ -54,7 +54,7 @@ def test_a_server_with_runs_under_way(
     folder = Folder(tmp_path, call("count"), call("wait"), "over")
     flags = (*FLAGS, "--queue", queue)
     with ThreadPoolExecutor() as threads, replicas(folder, cut.url, 1, *flags) as (ending,):
-        id = ending.ask("POST", "/responses", {"input": "go", "background": True})[1]["id"]
+        run_id = ending.ask("POST", "/responses", {"input": "go", "background": True})[1]["id"]
         folder.until("waiting")
         (folder.path / "waiting").unlink()
         attached = threads.submit(ending.ask, "POST", "/responses", {"input": "go"})
@@ -65,7 +65,7 @@ def test_a_server_with_runs_under_way(
         statuses = [asked.result(TIMEOUT)[0] for asked in (attached, looking)]
     (folder.path / "go on").touch()
     with replicas(folder, database, 1, *flags) as (server,):
-        over = server.serving.ended(id)
+        over = server.serving.ended(run_id)
         runs = [run["id"] for run in server.ask("GET", "/runs")[1]["data"]]
         ends = [list(server.serving.events(run))[-1]["reason"] for run in runs]
 

@@ -164,14 +164,14 @@ async def test_an_approval_is_in_the_journal_or_is_not_acknowledged(door: Door, 
 
 
 async def _approve(it: Tried, door_of: str, approval: Json) -> int:
-    id = approval["approval_id"]
+    approval_id = approval["approval_id"]
     match door_of:
         case "approvals":
-            return (await it.ask("POST", f"/agent/approvals/{id}", {"decision": "approve"}))[0]
+            return (await it.ask("POST", f"/agent/approvals/{approval_id}", {"decision": "approve"}))[0]
         case "runs":
             [run] = it.journal.runs
-            return (await it.ask("POST", f"/runs/{run}/answer", {"id": id, "decision": "approve"}))[0]
-    body = {"messages": [], "approvals": [{"id": id, "decision": "approve"}]}
+            return (await it.ask("POST", f"/runs/{run}/answer", {"id": approval_id, "decision": "approve"}))[0]
+    body = {"messages": [], "approvals": [{"id": approval_id, "decision": "approve"}]}
     return (await it.ask("POST", "/chat/completions", body))[0]
 
 

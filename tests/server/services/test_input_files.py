@@ -78,16 +78,16 @@ def results(model: ScriptedModel) -> list[str]:
 async def test_a_model_is_shown_the_beginning_of_a_file_and_reads_the_rest(door: Door, name: str) -> None:
     model = ScriptedModel()
     async with door.serving(model):
-        id = await upload(door, "sales.csv", CSV.encode())
-        ScriptedModel.__init__(model, calls("mistralrs_read_file", file_id=id, start=5, end=10), says("7"))
-        status, answer = await post(door, *asking(name, by_id(name, id)))
+        file_id = await upload(door, "sales.csv", CSV.encode())
+        ScriptedModel.__init__(model, calls("mistralrs_read_file", file_id=file_id, start=5, end=10), says("7"))
+        status, answer = await post(door, *asking(name, by_id(name, file_id)))
     assert status == 200, answer
-    assert id in told(model)
+    assert file_id in told(model)
     assert "sales.csv" in told(model)
     assert CSV in told(model)
     [read] = results(model)
     assert json.loads(read) == {
-        "file_id": id, "name": "sales.csv", "format": "csv", "start": 5, "end": 10, "total_chars": 19,
+        "file_id": file_id, "name": "sales.csv", "format": "csv", "start": 5, "end": 10, "total_chars": 19,
         "max_slice_chars": 65536, "text": "sales",
     }  # fmt: skip
 
@@ -146,7 +146,7 @@ async def test_nobody_reads_a_file_of_somebody_else(door: Door) -> None:
         assert (status, answer["error"]["message"]) == (400, f"Input file `{theirs}` was not found.")
         mine = await upload(door, "a.txt", b"mine")
         other = await upload(door, "b.txt", b"of no session")
-        lines = [calls("mistralrs_read_file", file_id=id) for id in (theirs, other, mine)]
+        lines = [calls("mistralrs_read_file", file_id=file_id) for file_id in (theirs, other, mine)]
         ScriptedModel.__init__(model, *lines, says("done"))
         await post(door, *asking("responses", by_id("responses", mine)))
     first, second, third = [json.loads(one) for one in results(model)]
@@ -180,8 +180,8 @@ async def test_code_finds_the_files_under_clean_names(door: Door, root: Path) ->
 async def test_a_container_is_given_files_that_no_message_shows(door: Door, root: Path, tool: str) -> None:
     model = ScriptedModel()
     async with serving(door, model, root):
-        id = await upload(door, "a.txt", b"inside")
-        auto = {"file_ids": [id]}
+        file_id = await upload(door, "a.txt", b"inside")
+        auto = {"file_ids": [file_id]}
         place = (
             {"container": {"type": "auto", **auto}}
             if tool == "code_interpreter"
@@ -195,19 +195,19 @@ async def test_a_container_is_given_files_that_no_message_shows(door: Door, root
         ScriptedModel.__init__(model, call, says("done"))
         status, answer = await post(door, "responses", {"input": "go", "tools": [{"type": tool, **place}]})
     assert status == 200, answer
-    assert id in told(model)
+    assert file_id in told(model)
     assert json.loads(results(model)[0])["stdout"].strip() == "inside"
 
 
 async def test_a_session_goes_on_with_the_files_of_its_first_request(door: Door, root: Path) -> None:
     model = ScriptedModel()
     async with serving(door, model, root):
-        id = await upload(door, "a.txt", b"text")
-        read = calls("mistralrs_read_file", file_id=id)
+        session_id = await upload(door, "a.txt", b"text")
+        read = calls("mistralrs_read_file", file_id=session_id)
         look = calls("mistralrs_execute_python", code="print(open('a.txt').read())")
         ScriptedModel.__init__(model, says("one"), read, look, says("two"))
         more = {"session_id": "s", "enable_code_execution": True}
-        await post(door, *asking("chat/completions", by_id("chat/completions", id), **more))
+        await post(door, *asking("chat/completions", by_id("chat/completions", session_id), **more))
         status, answer = await post(
             door, "chat/completions", {"messages": [{"role": "user", "content": "And now?"}], **more}
         )
@@ -220,8 +220,8 @@ async def test_a_session_goes_on_with_the_files_of_its_first_request(door: Door,
 async def test_a_model_whose_api_takes_a_file_gets_it_as_it_is(door: Door) -> None:
     pdf = b"%PDF-1.4 nearly"
     async with Upstream(completes("Short.")) as upstream, door.serving(upstream.url):
-        id = await upload(door, "a.pdf", pdf)
-        status, answer = await post(door, *asking("chat/completions", by_id("chat/completions", id)))
+        file_id = await upload(door, "a.pdf", pdf)
+        status, answer = await post(door, *asking("chat/completions", by_id("chat/completions", file_id)))
     assert status == 200, answer
     [request] = upstream.requests
     assert "tools" not in request
@@ -233,11 +233,11 @@ async def test_a_model_whose_api_takes_a_file_gets_it_as_it_is(door: Door) -> No
 
 async def test_a_picture_that_is_kept_is_shown(door: Door) -> None:
     async with Upstream(completes("A dot."), completes("A dot.")) as upstream, door.serving(upstream.url):
-        id = await upload(door, "dot.png", b"PNG")
-        part = {"type": "image", "source": {"type": "file", "file_id": id}}
+        file_id = await upload(door, "dot.png", b"PNG")
+        part = {"type": "image", "source": {"type": "file", "file_id": file_id}}
         status, answer = await post(door, *asking("messages", part))
         assert status == 200, answer
-        status, answer = await post(door, *asking("responses", {"type": "input_image", "file_id": id}))
+        status, answer = await post(door, *asking("responses", {"type": "input_image", "file_id": file_id}))
     assert status == 200, answer
     for request in upstream.requests:
         assert request["messages"][0]["content"][0] == {

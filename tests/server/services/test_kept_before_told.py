@@ -230,7 +230,7 @@ async def test_decisions_about_several_choices_are_all_taken_or_none(door: Door)
         soon(),
     ):
         asked = await pause(served, "chat", False, n=2)
-        approvals = [{"id": id, "decision": "approve"} for id in asked.ids]
+        approvals = [{"id": approval_id, "decision": "approve"} for approval_id in asked.ids]
         journal.held = journal.runs[1]
         refused, _ = await post(served, "/chat/completions", {"messages": [], "approvals": approvals})
         states = [(await get(served, f"/runs/{run}"))[1]["state"] for run in journal.runs]
@@ -250,7 +250,9 @@ async def test_what_is_remembered_decides_about_what_came_with_it(door: Door) ->
         soon(),
     ):
         asked = await pause(served, "chat", False)
-        approvals = [{"id": id, "decision": "approve", "remember_for_session": True} for id in asked.ids]
+        approvals = [
+            {"id": session_id, "decision": "approve", "remember_for_session": True} for session_id in asked.ids
+        ]
         status, _ = await post(served, "/chat/completions", {"messages": [], "approvals": approvals})
 
     assert (status, files.deleted) == (200, ["/a", "/b"])

@@ -42,12 +42,12 @@ async def test_nothing_is_kept_of_a_stream_whose_client_left(door: Door) -> None
     async with soon(), door.serving(ScriptedModel(calls("wait"), says("over")), gate.tool) as served:
         client = asyncio.create_task(served.post(GO))
         await gate.begun.wait()
-        (id,) = served.server.runs.live
+        (run_id,) = served.server.runs.live
         client.cancel()
         await served.all_over()
         (end,) = await served.ends
         await asyncio.wait([client])
-        kept = [one for one in gc.get_objects() if type(one) is LiveRun and one.run.id == id]
+        kept = [one for one in gc.get_objects() if type(one) is LiveRun and one.run.id == run_id]
 
     assert end.reason == "cancelled"
     assert kept == []

@@ -16,8 +16,8 @@ from ronda.core.files import FileSource
 from ronda.files.file_store import FileFacts
 from ronda.store.memory import MemoryCatalog
 from ronda.testing import ScriptedModel, calls, says
-from ronda.wire.code_tools import PYTHON
-from ronda.wire.web_search import EXTRACT
+from ronda.wire.shared.code_tools import PYTHON
+from ronda.wire.web.search import EXTRACT
 
 
 def reads_both(site: Site, *more: Any) -> ScriptedModel:
@@ -88,8 +88,8 @@ async def test_results_of_tools_of_this_server_count_though_nobody_offers_them(
             "role": "assistant",
             "content": None,
             "tool_calls": [
-                {"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}}
-                for id, name in (("a", PYTHON), ("b", EXTRACT))
+                {"id": call_id, "type": "function", "function": {"name": name, "arguments": "{}"}}
+                for call_id, name in (("a", PYTHON), ("b", EXTRACT))
             ],
         },
         {"role": "tool", "tool_call_id": "a", "content": f"The password is {SECRET}."},

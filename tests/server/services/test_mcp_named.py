@@ -18,8 +18,8 @@ from tests.tools.mcp.serving import listening, program
 
 from ronda.providers.script import Call
 from ronda.testing import ScriptedModel, calls, says
-from ronda.tools.mcp.shared_connections import close_shared
-from ronda.wire.json import encode
+from ronda.tools.loop_pools import close_shared
+from ronda.wire.codec.json import encode
 
 ADD = calls(Call("far_add", {"a": 1, "b": 2}))
 
@@ -116,7 +116,7 @@ async def test_a_stream_tells_of_the_listing_and_of_the_call(door: Door) -> None
         "response.mcp_call.completed",
         "response.output_item.done",
     ]
-    assert [type for type in types if "mcp" in type or "output_item" in type][: len(wanted)] == wanted
+    assert [kind for kind in types if "mcp" in kind or "output_item" in kind][: len(wanted)] == wanted
 
 
 async def test_secrets_go_to_the_server_and_are_kept_nowhere(door: Door) -> None:

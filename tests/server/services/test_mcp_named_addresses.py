@@ -20,9 +20,9 @@ from tests.tools.mcp.everything import make_server
 from tests.tools.mcp.serving import listening
 
 from ronda.testing import ScriptedModel, says
+from ronda.tools.loop_pools import close_shared
 from ronda.tools.mcp.config import Http, McpServer
 from ronda.tools.mcp.http import tls_context
-from ronda.tools.mcp.shared_connections import close_shared
 
 ANY_HOST = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 

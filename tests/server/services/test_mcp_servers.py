@@ -75,8 +75,8 @@ async def test_tools_that_come_later_are_offered_to_the_next_request(door: Door)
     model = ScriptedModel(calls("every_grow"), says("grown"), calls("every_extra"), says("done"))
     async with door.serving(model, mcp=[program()]) as served:
         await served.ask(stream=False)
-        assert served.server.mcp is not None
-        servers = served.server.mcp.here()
+        assert served.mcp is not None
+        servers = served.mcp.here()
         await until(lambda: "every_extra" in [tool.spec.name for tool in servers.all_tools()])
         answer = await served.ask(stream=False)
     assert answer.records[0]["result_content"] == "extra"
@@ -93,8 +93,8 @@ async def test_a_cancelled_request_leaves_the_server_connected(door: Door) -> No
     model = ScriptedModel(calls("every_hang"), calls(Call("every_add", {"a": 1, "b": 2})), says("3"))
     async with door.serving(model, mcp=[program()]) as served:
         asking = asyncio.create_task(served.ask(stream=False))
-        assert served.server.mcp is not None
-        servers = served.server.mcp.here()
+        assert served.mcp is not None
+        servers = served.mcp.here()
         await until(lambda: any(one.is_busy for one in servers._connections))
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)

@@ -208,10 +208,10 @@ async def test_a_long_answer_becomes_a_file(door: Door, tmp_path: Path, which: s
     write_agent(tmp_path, "writer", answer)
     async with door.serving(ScriptedModel(says("x")), agents=str(tmp_path)) as served:
         [record] = await ask(served, which)
-        [id] = record["file_ids"]
+        [file_id] = record["file_ids"]
         async with (
             soon(),
-            served.http.get(f"{served.url}/files/{id}/content", headers=KEY) as got,
+            served.http.get(f"{served.url}/files/{file_id}/content", headers=KEY) as got,
         ):
             content = await got.text()
         async with soon(), served.http.get(f"{served.url}/runs", headers=KEY) as listed:
@@ -219,10 +219,10 @@ async def test_a_long_answer_becomes_a_file(door: Door, tmp_path: Path, which: s
         async with soon(), served.http.get(f"{served.url}/runs/{run}/events", headers=KEY) as told:
             events = [json.loads(line[6:]) for line in (await told.text()).splitlines() if line.startswith("data: ")]
     [finished] = [event for event in events if event["type"] == "tool_finished"]
-    assert (finished["offers"], finished["result"]["whole"]) == (["mistralrs_read_file"], id)
+    assert (finished["offers"], finished["result"]["whole"]) == (["mistralrs_read_file"], file_id)
     assert content == answer
     assert record["result_content"].startswith(answer[:SHOWN_CHARS])
-    assert f"id {id}" in record["result_content"]
+    assert f"id {file_id}" in record["result_content"]
     assert len(record["result_content"]) < SHOWN_CHARS + 200
 
 
@@ -235,15 +235,15 @@ def test_an_agent_goes_on_in_the_next_process(tmp_path: Path, how: signal.Signal
     settings = tmp_path / "ronda.toml"
     settings.write_text('agents = "agents"\n[agent_tools]\ndefault = ["worker"]\n')
     with folder.serving("--config", str(settings), "--shutdown-seconds", "0.1") as first:
-        id = first.ask(on_disconnect="detach")
+        agent_id = first.ask(on_disconnect="detach")
         folder.until("waiting")
         first.end(how)
     (folder.path / "go on").touch()
     write_agent(agents, "other", "another one by now")
     (agents / "other.prompty").rename(agents / "worker.prompty")  # it goes on as it was
     with folder.serving("--config", str(settings)) as second:
-        response = second.ended(id)
-        run = id.replace("resp_", "run_")
+        response = second.ended(agent_id)
+        run = agent_id.replace("resp_", "run_")
         events = list(second.events(run))
         child = next(event["child"] for event in events if event["type"] == "tool_started")
         of_child = list(second.events(child))

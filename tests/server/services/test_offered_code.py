@@ -15,8 +15,8 @@ from ronda.cli.main import parse
 from ronda.cli.settings import read_config
 from ronda.core.parts import ToolTurn
 from ronda.errors import BadConfig
-from ronda.server.check_config import check_config
-from ronda.server.config import ServerConfig
+from ronda.server import create_app
+from ronda.server.features.code.settings import CodeSettings
 from ronda.testing import ScriptedModel, calls, says
 
 PYTHON, RESET, SHELL, SURFACE = (
@@ -114,7 +114,7 @@ async def test_the_operators_permission_holds(door: Door, root: Path) -> None:
 
 def test_the_flag_is_repeated() -> None:
     config = read_config(parse(["serve", "--agent", "--offer", "code", "--offer", "shell"]))
-    assert config.offer == ("code", "shell")
+    assert config.part(CodeSettings).offer == ("code", "shell")
 
 
 @pytest.mark.parametrize(
@@ -122,12 +122,12 @@ def test_the_flag_is_repeated() -> None:
     [
         ({"offer": ("code",)}, "--offer code is of no use without --enable-code-execution (or --agent)"),
         ({"offer": ("shell",), "enable_code_execution": True}, "--offer shell is of no use without --enable-shell"),
-        ({"offer": ("pyton",)}, "--offer is 'pyton'; it can be code or shell"),
+        ({"offer": ("pyton",)}, "Invalid enum value 'pyton'"),
     ],
 )
 def test_what_cannot_be_offered_is_refused_at_the_start(settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(BadConfig) as refused:
-        check_config(ServerConfig(model="script:test", **settings))
+        create_app(ScriptedModel(), **settings)
     assert problem in str(refused.value)
 
 

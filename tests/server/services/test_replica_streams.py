@@ -38,10 +38,10 @@ async def test_a_stream_of_any_door_is_picked_up_at_another_server_behind_every_
             ids = [id_of(frame) for frame in whole if b"[DONE]" not in frame or name != "responses"]
             assert len(whole) > 8
             assert frames_of(await follow(other, place)) == whole, name
-            for at, id in enumerate(ids):
-                assert whole[: at + 1] + frames_of(await follow(other, place, id, by_header=bool(at % 2))) == whole, (
-                    name
-                )
+            for at, event_id in enumerate(ids):
+                assert (
+                    whole[: at + 1] + frames_of(await follow(other, place, event_id, by_header=bool(at % 2))) == whole
+                ), name
 
 
 async def test_a_stream_that_breaks_off_is_picked_up_at_another_server_while_the_run_goes_on(
@@ -74,10 +74,10 @@ async def test_a_stream_over_the_websocket_is_picked_up_at_another_server(tmp_pa
         async with connected(one) as socket:
             await socket.say(model="default", input="go", on_disconnect="detach")
             whole = await raw_events(socket.raw)
-        id = json.loads(whole[0])["response"]["id"]
+        run_id = json.loads(whole[0])["response"]["id"]
         async with connected(other) as socket:
             for at in range(len(whole) - 1):
-                await socket.say(type="response.follow", response_id=id, starting_after=at)
+                await socket.say(type="response.follow", response_id=run_id, starting_after=at)
                 rest.append(await raw_events(socket.raw))
 
     assert len(whole) > 8

@@ -81,15 +81,15 @@ def worker(folder: Folder, url: str, *flags: str) -> Iterator[subprocess.Popen[s
 def test_each_follows_what_another_drives(tmp_path: Path, postgres: str) -> None:
     folder = Folder(tmp_path, call("wait"), "It is over now, and well.")
     with replicas(folder, postgres) as (one, other):
-        id = one.begin()
+        run_id = one.begin()
         folder.until("waiting")
-        run = id.replace("resp_", "run_")
+        run = run_id.replace("resp_", "run_")
         followed = other.serving.events(run)
         seen = list(until(followed, type="tool_started"))  # while it is driven by the other
         refused = other.ask("GET", f"/runs/{run}/events?after=99")
         (folder.path / "go on").touch()
         seen += list(followed)
-        address = f"/responses/{id}?stream=true"
+        address = f"/responses/{run_id}?stream=true"
         streams = [other.stream(address), one.stream(address)]
         events = list(one.serving.events(run))
 
@@ -118,12 +118,12 @@ def test_previews_arrive_while_the_model_speaks(tmp_path: Path, postgres: str) -
 def test_each_steers_and_ends_what_another_drives(tmp_path: Path, postgres: str) -> None:
     folder = Folder(tmp_path, call("wait"), "over")
     with replicas(folder, postgres) as (one, other):
-        id = one.begin()
+        run_id = one.begin()
         folder.until("waiting")
-        run = id.replace("resp_", "run_")
+        run = run_id.replace("resp_", "run_")
         steered, _ = other.ask("POST", f"/runs/{run}/steer", {"text": "be brief"})
-        status, response = other.ask("POST", f"/responses/{id}/cancel")
-        seen = one.ask("GET", f"/responses/{id}")[1]["status"]
+        status, response = other.ask("POST", f"/responses/{run_id}/cancel")
+        seen = one.ask("GET", f"/responses/{run_id}")[1]["status"]
         again, problem = other.ask("POST", f"/runs/{run}/steer", {"text": "be brief"})
 
     assert (steered, status, response["status"], seen) == (200, 200, "cancelled", "cancelled")
@@ -152,7 +152,7 @@ def test_a_worker_drives_what_servers_queue(tmp_path: Path, postgres: str) -> No
         worker(folder, postgres, "--background-runs", "2"),
     ):
         ids = [server.ask("POST", "/responses", {"input": "go", "background": True})[1]["id"] for _ in range(6)]
-        over = [server.serving.ended(id)["status"] for id in ids]
+        over = [server.serving.ended(run_id)["status"] for run_id in ids]
 
     assert over == ["completed"] * 6
     assert folder.counted == {"it": 6}
@@ -162,11 +162,11 @@ def test_the_runs_of_a_server_that_dies_go_on_elsewhere(tmp_path: Path, postgres
     folder = Folder(tmp_path, call("count"), call("wait"), "over")
     with replicas(folder, postgres, 1) as (server,), worker(folder, postgres):
         with replicas(folder, postgres, 1) as (dying,):
-            id = dying.begin()
+            run_id = dying.begin()
             folder.until("waiting")
             (folder.path / "go on").touch()
             dying.process.kill()
-        over = server.serving.ended(id)
+        over = server.serving.ended(run_id)
 
     assert over["status"] == "completed"
     assert folder.counted == {"it": 1}
@@ -201,20 +201,20 @@ def test_a_session_has_one_run_at_a_time_wherever_it_is_asked(tmp_path: Path, po
 def test_a_frozen_server_writes_nothing_when_it_wakes(tmp_path: Path, postgres: str) -> None:
     folder = Folder(tmp_path, call("count"), call("wait"), call("count", "again"), "over")
     with replicas(folder, postgres) as (frozen, other):
-        id = frozen.begin()
+        run_id = frozen.begin()
         folder.until("waiting")
         os.kill(frozen.process.pid, signal.SIGSTOP)
         over = other.serving.ended(
-            id
+            run_id
         )  # it takes the run over: what the frozen one was doing has an outcome that nobody knows
         os.kill(frozen.process.pid, signal.SIGCONT)
         (folder.path / "go on").touch()
         deadline = time.monotonic() + TIMEOUT
-        run = id.replace("resp_", "run_")
+        run = run_id.replace("resp_", "run_")
         # Until it has noticed, those who follow the run there see what it did itself, and no end.
         while (events := list(frozen.serving.events(run)))[-1]["type"] != "run_finished":
             assert time.monotonic() < deadline
-        seen = [server.ask("GET", f"/responses/{id}")[1] for server in (frozen, other)]
+        seen = [server.ask("GET", f"/responses/{run_id}")[1] for server in (frozen, other)]
 
     assert over["status"] == "completed"
     assert seen[0] == seen[1]
@@ -225,12 +225,12 @@ def test_a_frozen_server_writes_nothing_when_it_wakes(tmp_path: Path, postgres: 
 def test_runs_of_a_server_that_ends_go_on_elsewhere_at_once(tmp_path: Path, postgres: str) -> None:
     folder = Folder(tmp_path, call("count"), call("wait"), "over")
     with replicas(folder, postgres) as (ending, other):
-        id = ending.begin()
+        run_id = ending.begin()
         folder.until("waiting")
         ending.process.send_signal(signal.SIGTERM)
         ending.process.wait(TIMEOUT)
         (folder.path / "go on").touch()
-        over = other.serving.ended(id)
+        over = other.serving.ended(run_id)
 
     assert over["status"] == "completed"
     assert folder.counted == {"it": 1}

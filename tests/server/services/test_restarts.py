@@ -19,12 +19,12 @@ from ronda.server.services.runs import BROKEN_OFF
 def test_a_detached_run_goes_on_in_the_next_process(tmp_path: Path, how: signal.Signals) -> None:
     folder = Folder(tmp_path, call("count"), call("wait"), "done")
     with folder.serving("--shutdown-seconds", "0.1") as first:
-        id = first.ask(on_disconnect="detach")
+        run_id = first.ask(on_disconnect="detach")
         folder.until("waiting")
         first.end(how)
     (tmp_path / "go on").touch()
     with folder.serving() as second:
-        response = second.ended(id)
+        response = second.ended(run_id)
 
     assert (response["status"], folder.counted) == ("completed", {"it": 1})
     assert response["output"][-1]["content"][0]["text"] == "done"
@@ -38,12 +38,12 @@ def test_a_detached_run_whose_model_was_answering_asks_it_again_in_the_next_proc
     with Upstream("count", ["Hel", "lo", None], ["done"]).serving() as upstream:
         folder.model = upstream.flags
         with folder.serving() as first:
-            id = first.ask(on_disconnect="detach")
-            run = id.replace("resp_", "run_")
+            run_id = first.ask(on_disconnect="detach")
+            run = run_id.replace("resp_", "run_")
             seen = list(until(first.events(run), text="lo"))
             first.end(how)
         with folder.serving() as second:
-            response = second.ended(id)
+            response = second.ended(run_id)
             shown = second.run(run)
             events = list(second.events(run))
 
@@ -119,13 +119,13 @@ def test_a_run_that_takes_its_process_along_three_times_is_ended(tmp_path: Path)
     folder = Folder(tmp_path, call("crash"), "done")
     folder.tools.write_text(TOOLS.replace("@tool\nasync def crash", "@tool(repeatable=True)\nasync def crash"))
     with folder.serving() as first:
-        id = first.ask(on_disconnect="detach")
+        run_id = first.ask(on_disconnect="detach")
         first.process.wait(TIMEOUT)
     for _ in range(2):
         with folder.serving() as again:
             again.process.wait(TIMEOUT)
     with folder.serving() as last:
-        response = last.ended(id)
+        response = last.ended(run_id)
 
     assert (response["status"], response["error"]["message"]) == (
         "failed", "3 processes ended while they drove this run, one after the other",

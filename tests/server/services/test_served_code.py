@@ -69,8 +69,8 @@ async def test_a_session_keeps_its_variables_and_files_over_requests(door: Door,
     asked = {"messages": HI, "enable_code_execution": True, "session_id": "s"}
     async with serving(door, model, root):
         _, first = await post(door, "chat/completions", asked)
-        [id] = first["agentic_tool_calls"][0]["file_ids"]
-        async with door.http.get(f"{door.url}/files/{id}/content") as answer:
+        [session_id] = first["agentic_tool_calls"][0]["file_ids"]
+        async with door.http.get(f"{door.url}/files/{session_id}/content") as answer:
             assert await answer.read() == b"x"
         await post(door, "chat/completions", asked)
     assert json.loads(result(model))["result"] == "2"
@@ -152,7 +152,7 @@ async def test_two_python_calls_of_one_turn_keep_their_files_apart(door: Door, r
     async with serving(door, model, root):
         _, answer = await post(door, "chat/completions", {"messages": HI, "enable_code_execution": True})
     names = {file["id"]: file["name"] for file in answer["files"]}
-    made = [[names[id] for id in record["file_ids"]] for record in answer["agentic_tool_calls"]]
+    made = [[names[file_id] for file_id in record["file_ids"]] for record in answer["agentic_tool_calls"]]
     assert made == [["a.txt"], ["b.txt"]]
 
 

@@ -17,7 +17,7 @@ from ronda.core.events import ToolFinished
 from ronda.sandbox.policy import Policy
 from ronda.server.app import Server
 from ronda.testing import ScriptedModel, calls, says
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 
 PYTHON = "mistralrs_execute_python"
 BEGIN = f"import sys; sys.path.append({PACKAGES!r})\nimport matplotlib.pyplot as plt\n"
@@ -112,7 +112,7 @@ def check_answer(path: str, answer: Any) -> None:
     ids = {file["id"]: file["name"] for file in answer["files"]}
     if path in ("chat/completions", "agents/completions", "responses"):
         records = answer["agentic_tool_calls"]
-        made = [{ids[id] for id in record["file_ids"]} for record in records]
+        made = [{ids[file_id] for file_id in record["file_ids"]} for record in records]
         assert made == [{"named.csv", "plot.png"}, {"a.gif", "wanted.md"}]
         assert [is_png(image) for image in records[0]["result_images_base64"]] == [True]
     if path == "responses":

@@ -19,10 +19,10 @@ from ronda.core.parts import ToolTurn
 from ronda.errors import BadConfig
 from ronda.journal.memory import MemoryJournal
 from ronda.server.app import Server
-from ronda.server.config import ServerConfig
+from ronda.server.features.table import make_config
 from ronda.testing import ScriptedModel, says
 from ronda.testing import calls as asks
-from ronda.wire.web_search import EXTRACT, SEARCH
+from ronda.wire.web.search import EXTRACT, SEARCH
 
 DOORS = ["chat/completions", "responses", "messages", "agents/completions", "conversations"]
 WEB_SEARCH = {"type": "web_search_20250305", "name": "web_search"}
@@ -450,6 +450,6 @@ async def test_whoever_goes_on_with_a_run_counts_its_sources_on(door: Door, site
 )
 def test_settings_that_cannot_be_used_are_refused_by_name(config: Json, message: str) -> None:
     with pytest.raises(BadConfig) as raised:
-        Server(ServerConfig(model="script:test", **config), MemoryJournal(), provider=ScriptedModel())
+        Server(make_config({"model": "script:test", **config}), MemoryJournal(), provider=ScriptedModel())
 
     assert message in str(raised.value)

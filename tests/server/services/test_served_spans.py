@@ -17,7 +17,7 @@ from ronda.prompty.connections import register_connection
 from ronda.server.answering.opening import Job
 from ronda.testing import ScriptedModel, calls, says
 from ronda.trace import span
-from ronda.wire.door_request import DoorRequest
+from ronda.wire.shared.door_request import DoorRequest
 
 
 @tool

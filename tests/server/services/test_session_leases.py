@@ -28,7 +28,7 @@ from ronda.store.memory import MemoryCatalog
 from ronda.store.sessions import Lease, Sessions
 from ronda.store.sqlite_catalog import SqliteCatalog
 from ronda.testing import ScriptedModel, calls
-from ronda.wire.door_request import SessionWish
+from ronda.wire.shared.door_request import SessionWish
 
 
 class Held(ScriptedModel):

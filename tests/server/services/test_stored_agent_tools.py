@@ -44,10 +44,12 @@ async def make_agent(served: Served, key: str = "test", **fields: Any) -> str:
 async def test_a_file_names_an_agent_that_a_client_made(door: Door, tmp_path: Path, which: str, how: str) -> None:
     model = ScriptedModel(says("Twelve euros."))
     async with door.serving(model, agents=str(tmp_path)) as served:
-        id = await make_agent(served, description="Knows what is due.", completion_args={"temperature": 0.25})
-        await request(served, "PATCH", f"/agents/{id}", instructions="You bill strictly.")
-        await request(served, "PUT", f"/agents/{id}/aliases?alias=live&version=0")
-        write_agent(tmp_path, "triage", turn(DESK, input="What is due?"), "Twelve.", agents=[how.replace("ID", id)])
+        file_id = await make_agent(served, description="Knows what is due.", completion_args={"temperature": 0.25})
+        await request(served, "PATCH", f"/agents/{file_id}", instructions="You bill strictly.")
+        await request(served, "PUT", f"/agents/{file_id}/aliases?alias=live&version=0")
+        write_agent(
+            tmp_path, "triage", turn(DESK, input="What is due?"), "Twelve.", agents=[how.replace("ID", file_id)]
+        )
         [record] = await ask(served, which)
         parent, child = [events for events in await served.events if isinstance(events[0], RunStarted)]
         started = next(event for event in parent if isinstance(event, ToolStarted))
@@ -57,7 +59,7 @@ async def test_a_file_names_an_agent_that_a_client_made(door: Door, tmp_path: Pa
     first = child[0]
     assert isinstance(first, RunStarted)
     version = 0 if "@" in how else 1
-    assert (first.run, first.agent, first.version) == (started.child, id, version)
+    assert (first.run, first.agent, first.version) == (started.child, file_id, version)
     assert first.turns == (SystemTurn("You bill." if version == 0 else "You bill strictly."), user("What is due?"))
     assert first.plan.options.temperature == 0.25
     assert first.plan.model == "script:test"
@@ -82,8 +84,10 @@ async def test_the_settings_make_agents_tools_of_one_that_a_client_made(door: Do
     write_agent(tmp_path, "prices", "Two euros.")
     model = ScriptedModel(calls("prices", input="Tea?"), says("Tea costs two euros."))
     async with door.serving(model, agents=str(tmp_path), agent_tools={"Billing desk": ("prices",)}) as served:
-        id = await make_agent(served)
-        status, answer = await request(served, "POST", "/conversations", agent_id=id, inputs="What does tea cost?")
+        agent_id = await make_agent(served)
+        status, answer = await request(
+            served, "POST", "/conversations", agent_id=agent_id, inputs="What does tea cost?"
+        )
     assert status == 200
     assert answer["outputs"][-1]["content"] == "Tea costs two euros."
 
@@ -97,16 +101,16 @@ async def test_an_agent_is_its_owner_s_alone_and_who_has_none_is_told_so(door: D
         "/conversations": {"agent_id": "triage", "inputs": "go"},
     }
     async with door.serving(ScriptedModel(says("Twelve euros.")), agents=str(tmp_path)) as served:
-        id = await make_agent(served)
-        write_agent(tmp_path, "triage", turn(DESK, input="What is due?"), "Twelve.", agents=[id])
+        agent_id = await make_agent(served)
+        write_agent(tmp_path, "triage", turn(DESK, input="What is due?"), "Twelve.", agents=[agent_id])
         status, answer = await request(served, "POST", path, "another", **bodies[path])
         assert 400 <= status < 600
-        assert f"there is no agent '{id}'" in json.dumps(answer)
+        assert f"there is no agent '{agent_id}'" in json.dumps(answer)
         assert (await request(served, "POST", path, **bodies[path]))[0] == 200
-        await request(served, "DELETE", f"/agents/{id}")
+        await request(served, "DELETE", f"/agents/{agent_id}")
         status, answer = await request(served, "POST", path, **bodies[path])
         assert 400 <= status < 600
-        assert f"there is no agent '{id}'" in json.dumps(answer)
+        assert f"there is no agent '{agent_id}'" in json.dumps(answer)
 
 
 async def test_the_model_does_without_one_that_is_gone_and_the_caller_is_told(door: Door) -> None:
@@ -234,14 +238,14 @@ def test_it_goes_on_in_the_next_process_in_the_version_it_began_with(tmp_path: P
         search = [{"type": "web_search"}]
         agent = _send(first, "POST", "/agents", model="default", name="worker", instructions="Work.", tools=search)
         write_agent(agents, "triage", turn("worker", input="work"), "done", agents=["worker"])
-        id = first.ask(on_disconnect="detach", model="triage")
+        agent_id = first.ask(on_disconnect="detach", model="triage")
         folder.until("waiting")
         _send(first, "PATCH", f"/agents/{agent['id']}", tools=[])
         first.end(how)
     (folder.path / "go on").touch()
     with folder.serving(*flags) as second:
-        response = second.ended(id)
-        events = list(second.events(id.replace("resp_", "run_")))
+        response = second.ended(agent_id)
+        events = list(second.events(agent_id.replace("resp_", "run_")))
         child = next(event["child"] for event in events if event["type"] == "tool_started")
         of_child = list(second.events(child))
     assert response["output"][-1]["content"][0]["text"] == "done"

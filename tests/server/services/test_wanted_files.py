@@ -152,7 +152,7 @@ async def test_anthropics_client_uploads_a_file_and_downloads_what_was_made_of_i
             if block.type.endswith("tool_result")
             for output in block.content.content
         ]
-        read = [await (await client.beta.files.download(id)).read() for id in made]
+        read = [await (await client.beta.files.download(file_id)).read() for file_id in made]
         assert read == [b"WORDS", b"WORDSWORDS"]
         listed = [file.filename async for file in client.beta.files.list()]
         assert listed == ["notes.txt", "loud.txt", "more.txt"]

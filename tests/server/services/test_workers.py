@@ -88,12 +88,12 @@ def two_workers(folder: Folder, *flags: str) -> Iterator[tuple[Serving, Worker, 
 def test_each_follows_what_another_drives(tmp_path: Path) -> None:
     folder = Folder(tmp_path, call("wait"), "It is over now, and well.")
     with two_workers(folder) as (_, one, other):
-        id = one.begin()
+        run_id = one.begin()
         folder.until("waiting")
         (folder.path / "go on").touch()
-        address = f"/responses/{id}?stream=true"
+        address = f"/responses/{run_id}?stream=true"
         streams = [other.stream(address), one.stream(address), other.stream(address)]
-        run = id.replace("resp_", "run_")
+        run = run_id.replace("resp_", "run_")
         events = [worker.stream(f"/runs/{run}/events") for worker in (one, other)]
 
     assert streams[0] == streams[1] == streams[2]
@@ -104,10 +104,10 @@ def test_each_follows_what_another_drives(tmp_path: Path) -> None:
 def test_each_ends_what_another_drives(tmp_path: Path) -> None:
     folder = Folder(tmp_path, call("wait"), "over")
     with two_workers(folder) as (_, one, other):
-        id = one.begin()
+        response_id = one.begin()
         folder.until("waiting")
-        status, response = other.ask("POST", f"/responses/{id}/cancel")
-        seen = one.ask("GET", f"/responses/{id}")[1]["status"]
+        status, response = other.ask("POST", f"/responses/{response_id}/cancel")
+        seen = one.ask("GET", f"/responses/{response_id}")[1]["status"]
 
     assert (status, response["status"], seen) == (200, "cancelled", "cancelled")
 
@@ -141,7 +141,7 @@ def test_a_queue_is_shared(tmp_path: Path) -> None:
             worker.ask("POST", "/responses", body)[1]["id"]
             for worker, body in zip([one, other] * 3, bodies, strict=True)
         ]
-        over = [serving.ended(id)["status"] for id in ids]
+        over = [serving.ended(call_id)["status"] for call_id in ids]
 
     assert over == ["completed"] * 6
     assert folder.counted == {"it": 6}
@@ -150,13 +150,13 @@ def test_a_queue_is_shared(tmp_path: Path) -> None:
 def test_a_worker_that_dies_is_started_again_and_its_runs_go_on(tmp_path: Path) -> None:
     folder = Folder(tmp_path, call("count"), call("wait"), "over")
     with two_workers(folder) as (serving, one, _):
-        id = one.begin()
+        run_id = one.begin()
         folder.until("waiting")
         process = one.path.name.rpartition("-")[2]
         pid = int((folder.path / "data" / f"journal.db-open-{process}").read_text())
         (folder.path / "go on").touch()
         os.kill(pid, signal.SIGKILL)
-        over = serving.ended(id)
+        over = serving.ended(run_id)
 
     assert over["status"] == "completed"
     assert folder.counted == {"it": 1}

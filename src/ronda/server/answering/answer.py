@@ -1,370 +1,304 @@
-"""What all doors share: a job → n runs side by side → an answer, plain or streamed.
+"""Some runs, each from a fact on, and a writer → an answer: pieces of bytes in a sink, as fast as the client takes them.
 
-A door is a dialect's reader (bytes → `DoorRequest`), its writer (events → bytes) and its way to say what went wrong. It knows
-nothing of models, tools or journals; this knows nothing of any dialect.
+New runs, runs that resume, that are stored, that wait in the background or that another process drives are told in this one way.
+They differ in who follows them (`Following`) and in what is behind the answer (`Source`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
+import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from functools import partial
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Final, Protocol, runtime_checkable
 
-from msgspec import Struct
-from starlette.types import ASGIApp
+from starlette.types import Receive, Scope, Send
 
-from ronda.core.run import Run
-from ronda.drive.offload import LIGHT_TURNS
-from ronda.errors import BadRequest, RondaError
-from ronda.host.run import LiveRun
-from ronda.host.sessions import Visit
-from ronda.server.answering.follow import EventStream, PausingWriter
-from ronda.server.answering.follow import Writer as Writer
-from ronda.server.answering.followed import FollowedAnswer
-from ronda.server.answering.frames import number_frames
-from ronda.server.answering.opening import Job, Opening
-from ronda.server.answering.relay import Relay, RelayWriter
-from ronda.server.config import ServerConfig
-from ronda.server.http.failure import ErrorWriter, error_answer, failure_of, run_error_answer
-from ronda.server.http.incoming import Header, Incoming, Json
-from ronda.server.http.watch import Watch
-from ronda.server.services.admission import check_background, check_detach, check_name
-from ronda.server.services.answers import Answers
-from ronda.server.services.background import Background
-from ronda.server.services.other_processes import OtherProcesses
-from ronda.server.services.runs import Runs, new_id
-from ronda.store import StoreError
-from ronda.wire.door_request import SessionWish
-from ronda.wire.failures import BROKE_DOWN, Failure, failure_of_run, is_superseded, why_unended
+from ronda.core.events import (
+    PREVIEWS,
+    WITHOUT_ANSWER,
+    Asked,
+    Event,
+    ModelFinished,
+    RunFinished,
+    ToolFinished,
+    ToolStarted,
+)
+from ronda.host.log import FellBehind, Follower, OnNews, ring
+from ronda.server.answering.sinks import HttpSink, Sink
+from ronda.server.http.failure import ErrorWriter
+from ronda.server.http.incoming import Header, Watch
+from ronda.wire.shared.failures import FELL_BEHIND, Failure
 
-T = TypeVar("T")
+# How long a client waits for the head of a stream: until then a failure has its own status.
+HEAD_SECONDS = 5.0
+KEEP_ALIVE_SECONDS = 10.0  # of silence
+
+_SHOWN_EVENTS = PREVIEWS | {ModelFinished, ToolStarted, ToolFinished, Asked}
 
 
-# The runs, one per choice. What else a writer must know is kept with them; how a run ended it reads when it has.
-MakeWriter: TypeAlias = Callable[[Sequence[Run]], Writer]
+def _is_shown(event: Event) -> bool:
+    """Whether a stream is opened for it. What comes before (a call begins, is tried again, fails) a status can still say."""
+    return type(event) in _SHOWN_EVENTS or (type(event) is RunFinished and event.reason not in WITHOUT_ANSWER)
 
 
-class LaterDoor(Protocol):
-    """Where the answers of a door are found that nobody waits for."""
+class Following(Protocol):
+    """Events to be written, as `host.log.Follower` gives them."""
 
-    def location(self, run: str) -> Header: ...
+    @property
+    def is_over(self) -> bool: ...
 
-    def later(self, writer: Any, runs: Sequence[Run], position: int | None) -> bytes:
-        """The door's own object of runs that have not begun."""
+    def pull(self) -> list[Event]: ...
 
+    def on_news(self, call: OnNews) -> None: ...
 
-BrokeDown: TypeAlias = Callable[[LiveRun, BaseException], None]
-
-
-class Answering(Struct, frozen=True):
-    """What answers are made with: runs that are opened, driven here or queued, and told what people decide. `broke_down` is told
-    of a run in which something of ours broke."""
-
-    config: ServerConfig
-    opening: Opening
-    runs: Runs
-    background: Background
-    answers: Answers
-    others: OtherProcesses
-    broke_down: BrokeDown
-
-    def answer(
-        self,
-        incoming: Incoming,
-        job: Job,
-        make_writer: MakeWriter,
-        write_error: ErrorWriter,
-        *,
-        door: LaterDoor | None = None,
-    ) -> Awaitable[ASGIApp]:
-        return Exchange(self, incoming, job, make_writer, write_error, door=door).answer()
+    def close(self) -> None: ...
 
 
-class Exchange:
-    """One request and its answer.
+class StreamWriter(Protocol):
+    """Its bytes are events of SSE, unless it has a `content_type` (a header) and a `keep_alive` of its own."""
 
-    `outlives`: the ids it shows must be found again after a crash, so they are journaled before they are shown.
-    `may_be_cancelled`: through another request, and that is an answer, too. `door`: where it is found later.
+    def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes: ...
+
+
+class Writer(Protocol):
+    """Events → a dialect's bytes. Both ways are folds of the same events, so a stream adds up to the plain answer. A stream is
+    SSE, unless the writer has a `content_type` (a header) and a `keep_alive` (bytes) of its own."""
+
+    def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
+        """The bytes of a stream for one batch of events of one of the runs; or for why there will be no more."""
+
+    def fold(self, sibling: int, batch: Sequence[Event]) -> None:
+        """Take events for the plain answer."""
+
+    def body(self) -> bytes: ...
+
+
+@runtime_checkable
+class PausingWriter(Protocol):
+    """A writer that can say that a run waits for people, and resume from there in another answer."""
+
+    def skip(self, sibling: int, facts: Sequence[Event]) -> None:
+        """These were told in the answer before: all but RunStarted."""
+
+
+class Source:
+    """What is behind an answer: runs of which it asks what their events do not say."""
+
+    def why_unended(self, sibling: int) -> Failure | None:
+        """What keeps a run, whose log is over, from having an end; None if it has one."""
+        return None
+
+    def failure(self) -> Failure | None:
+        """Why there is nothing to show, of runs that are over before anything was shown; None: the stream says it."""
+        return None
+
+    def client_left(self) -> None:
+        """Told once, when the client has gone or has everything."""
+
+
+NO_SOURCE: Final = Source()
+
+
+class Answer:
+    """Events are pulled when the bytes before them are taken.
+
+    Its head waits for something to show, but not for ever; `is_open` does not wait. Where the runs are over before that, the
+    source may have a failure, which the sink says otherwise. `before_head` is awaited last before the head: a failure that it
+    returns is the answer instead. As an ASGI app it tells itself over HTTP.
     """
 
     def __init__(
         self,
-        answering: Answering,
-        incoming: Incoming,
-        job: Job,
-        make_writer: MakeWriter,
-        write_error: ErrorWriter,
+        followers: Sequence[Following],
+        writer: StreamWriter,
+        source: Source = NO_SOURCE,
         *,
-        outlives: bool = False,
-        may_be_cancelled: bool = False,
-        door: LaterDoor | None = None,
+        headers: Sequence[Header] = (),
+        write_error: ErrorWriter | None = None,
+        is_open: bool = False,
+        before_head: Callable[[], Awaitable[Failure | None]] | None = None,
     ) -> None:
-        self._answering = answering
-        self._runs = answering.runs
-        self._incoming = incoming
-        self._job = job
-        self._make_writer = make_writer
+        self._followers: list[Following | None] = list(followers)  # None: over
+        self._writer = writer
+        self._source = source
+        self._headers = headers
         self._write_error = write_error
-        self._outlives = outlives
-        self._lingers = job.request.lingers
-        self._may_be_cancelled = may_be_cancelled
-        self._door = door
-        self._lives: Sequence[LiveRun | Relay] = ()
-        self._writer: Writer
-        self._client_left = False
-        self._visit: Visit | None = None  # of the session that its runs go on with
+        self._before_head = before_head
+        self._sink: Sink
+        self._pushes = False  # to a sink that may be written to at once
+        self._wake: asyncio.Future[None] | None = None
+        self._sent_at = 0.0  # when something was sent last
+        self._is_silent = False  # for so long that the client is given a sign of life
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_open = is_open  # there is something to show, or the client has waited long enough
+        self._has_head = False  # it is out
+        self._has_ended = False  # the last piece is out
+        self._unsent: list[bytes] = []  # written while nothing could be sent
+        self._loop_time: Callable[[], float] = time.monotonic
 
-    async def answer(self) -> ASGIApp:
-        await self._open()
-        lives, request = self._lives, self._job.request
-        id = lives[0].run.id.encode()
-        ids = id if len(lives) == 1 else b", ".join([live.run.id.encode() for live in lives])
-        # The second is what Anthropic's SDKs read, the third names all choices.
-        headers = [(b"x-request-id", id), (b"request-id", id), (b"x-ronda-run", ids)]
-        if request.background:
-            return await self._answer_later(headers)
-        if request.stream:
-            stream = self._stream(headers)
-            for live in lives:
-                live.start(self._finished)
-            return stream
-        watch = Watch(self._incoming.receive, self._gone)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        watch = Watch(receive, self.leave)
         try:
-            if len(lives) == 1:  # driven right here
-                await lives[0].drive()
-            else:
-                await self._drive_side_by_side()
-        except asyncio.CancelledError:
-            if not self._client_left and not self._runs.stopping and not self._cancelled_by_request():
-                raise
-            if (task := asyncio.current_task()) is not None:
-                task.uncancel()
-        except Exception as error:
-            broken = next((live for live in lives if live.error is error), lives[0])
-            raise self._broken(error, broken) from error
-        finally:
-            watch.stop()
-            if self._visit is not None and not self._is_let_go():  # nearly always it is over by now
-                await self._visit.leave()
-        return self._plain(headers)
-
-    async def _answer_later(self, headers: list[Header]) -> ASGIApp:
-        """The runs are queued: whoever asks is told where to find them, or watches them and may leave."""
-        background, door = self._answering.background, self._door
-        assert door is not None
-        runs, owner = [live.run for live in self._lives], self._incoming.owner
-        if self._job.next is not None:  # agents that hand over are driven where they came in
-            for relay in self._lives:
-                relay.start(self._finished)
-        else:
-            lives = [live for live in self._lives if isinstance(live, LiveRun)]
-            try:
-                if self._visit is not None:  # whoever drives the run goes on with its session
-                    await self._visit.leave()
-            except BaseException as error:
-                await self._discard(lives, error)
-                raise
-            await background.add(lives)
-        headers.append(door.location(runs[0].id))
-        if not self._job.request.stream:
-            position: int | None = None
-            with suppress(StoreError):  # it is queued: that is what the client must know
-                position = await background.position(runs[0].id, owner)
-            return Json(door.later(self._writer, runs, position), 202, headers)
-        if self._job.next is not None:
-            return self._stream(headers)
-        followed = await FollowedAnswer.of(self._runs, [[run.start] for run in runs])
-        writer = self._make_writer(followed.runs)
-        return followed.stream(writer, headers, frames=number_frames(writer, followed.runs))
-
-    async def _open(self) -> None:
-        job = self._job
-        name = self._incoming.run_name()
-        if job.request.background:
-            check_background(job.request, has_place=self._door is not None)
-        elif self._lingers:
-            check_detach(self._runs, self._answering.config, job.request, self._incoming.owner)
-        if name is not None:
-            name = await check_name(self._runs, job.request, self._incoming.owner, name)
-        if job.request.session is not None:
-            name = name or new_id("run")
-            self._visit = await self._unless_away(self._enter(job.request.session, name))
-        lives: list[LiveRun] = []
-        try:
-            opening = self._answering.opening.open_runs(self._incoming.owner, job, name or "", self._visit)
-            lives = await self._unless_away(opening)
-            # Nearly always one: a list of one costs a third of what it costs to go through a list.
-            self._writer = self._make_writer([lives[0].run] if len(lives) == 1 else [live.run for live in lives])
-            if job.added is not None:
-                for live in lives:
-                    await job.added(live.run)
-            if len(lives[0].run.turns) > LIGHT_TURNS:
-                await asyncio.sleep(0)
-        except BaseException as error:
-            await self._discard(lives, error)
-            raise
-        if self._visit is not None:
-            self._runs.sessions.begin(self._visit, [live.run.id for live in lives])
-        self._lives = lives
-        if job.next is not None:
-            assert isinstance(self._writer, RelayWriter)
-            self._lives = [Relay(live, job.next, self._writer) for live in lives]
-
-    async def _discard(self, lives: Sequence[LiveRun], problem: BaseException) -> None:
-        """Runs that were opened, and that nobody will drive, end: a run that is held and not driven could never go on."""
-        for live in lives:
-            live.discard(problem.public if isinstance(problem, RondaError) else "the request was broken off")
-        if self._visit is not None:
-            await self._visit.leave()
-
-    def _unless_away(self, work: Awaitable[T]) -> Awaitable[T]:
-        """Until runs have begun, their client need not wait for a database that is away."""
-        reach = self._answering.others.reach
-        return work if reach is None else reach.wait_for(work)
-
-    async def _enter(self, wish: SessionWish, run: str) -> Visit:
-        """Wait for the session, for as long as the client does."""
-        if self._job.request.keep != "stored":
-            raise BadRequest("'session_id' needs a run that is stored; leave 'store' out", param="session_id")
-        entering = asyncio.ensure_future(self._runs.sessions.enter(self._incoming.owner, wish, run))
-        watch = Watch(self._incoming.receive, lambda: _stop(entering))
-        try:
-            return await entering
-        except asyncio.CancelledError:
-            entering.cancel()
-            if (task := asyncio.current_task()) is not None and task.cancelling():
-                raise
-            raise BadRequest("the client is gone") from None  # which nobody reads
+            await self.tell(HttpSink(scope, receive, send, self._writer, self._headers, self._write_error))
         finally:
             watch.stop()
 
-    def when_over(self, call: Callable[[], None]) -> None:
-        """Of a stream: when its first run, and those that go on from it, are over."""
-        if (task := self._lives[0].task) is None:
-            call()
+    async def tell(self, sink: Sink) -> None:
+        """All of it, until it is over or the client has left."""
+        loop = asyncio.get_running_loop()
+        self._sink = sink
+        self._loop_time = loop.time
+        self._timer = loop.call_later(HEAD_SECONDS, self._tick, loop)
+        can_push = sink.puts_at_once and len(self._followers) == 1 and type(self._followers[0]) is Follower
+        self._pushes = can_push and self._before_head is None
+        try:
+            await self._first(loop)
+            if not self._has_head:
+                if not self._is_open and (failure := self._source.failure()) is not None:
+                    await sink.refuse(failure, may_be_repeated=False)
+                    return
+                if self._before_head is not None and (failure := await self._before_head()) is not None:
+                    await sink.refuse(failure, may_be_repeated=True)
+                    return
+                self._is_open = self._has_head = True
+                self._sent_at = loop.time()
+                await sink.begin()
+                self._pushes = can_push
+            while not self._has_ended:
+                body = await self._next(loop)
+                if not self._has_ended:
+                    self._has_ended = self._is_over
+                    await sink.send(body, is_last=self._has_ended)
+                    self._sent_at = loop.time()
+        finally:
+            self._timer.cancel()
+            self._pushes = False
+            self.leave()
+
+    def leave(self) -> None:
+        """There is no client to write for, or nothing to write."""
+        for follower in self._followers:
+            if follower is not None:
+                follower.close()
+        self._followers = []
+        self._ring()
+        source, self._source = self._source, NO_SOURCE
+        source.client_left()
+
+    async def _first(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Until the head is out, or may go out, or the runs are over."""
+        while True:
+            self._unsent.append(self._write())
+            if self._is_open or self._is_over:
+                return
+            await self._news(loop)
+
+    async def _next(self, loop: asyncio.AbstractEventLoop) -> bytes:
+        """What is sent next; nothing at the end."""
+        while True:
+            data = self._write()
+            if self._unsent:
+                data = b"".join([*self._unsent, data])
+                self._unsent = []
+            if data or self._is_over:
+                return data
+            if self._is_silent:
+                self._is_silent = False
+                return self._sink.keep_alive
+            await self._news(loop)
+
+    def _news(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+        self._wake = waiter = loop.create_future()
+        call = self._push if self._pushes else self._ring
+        for follower in self._followers:
+            if type(follower) is Follower:
+                follower.on_news(call, passes_starts=not self._is_open)  # for which no head goes out
+            elif follower is not None:
+                follower.on_news(call)
+        return waiter
+
+    def _push(self) -> None:
+        """There is news for the one follower, whose client keeps up: it is written to at once, since waking a task for every
+        piece costs as much as writing it. What cannot be sent at once is left to the task that waits."""
+        follower = self._followers[0] if self._followers else None
+        if not self._pushes or type(follower) is not Follower:
+            self._ring()
+            return
+        try:
+            piece = self._write_of(0, follower)
+        except Exception as error:  # ours: for the task that waits, not for the run
+            if self._wake is not None and not self._wake.done():
+                self._wake.set_exception(error)
+            return
+        is_over = self._followers[0] is None
+        if piece and self._has_head and not self._unsent and not is_over and self._sink.put(piece):  # nearly always
+            self._sent_at = self._loop_time()
+            is_sent = True
         else:
-            task.add_done_callback(lambda _: call())
+            self._unsent.append(piece)
+            is_sent = not self._is_open or self._put_all(is_last=is_over)
+        if is_over or not is_sent or follower.has_more:
+            self._ring()
+        else:
+            follower.on_news(self._push)
 
-    def _cancelled_by_request(self) -> bool:
-        """Somebody asked for the end of these runs through another request."""
-        return any(live.cancel_was_asked for live in self._lives)
-
-    def _stream(self, headers: Sequence[Header]) -> ASGIApp:
-        return EventStream(
-            [live.follow() for live in self._lives],
-            number_frames(self._writer, [live.run for live in self._lives]) if self._lingers else self._writer,
-            headers,
-            is_open=self._lingers > 0,  # whoever may lose its connection needs the run's name at once
-            before_head=partial(self._keep_start, headers) if self._outlives or self._lingers else None,
-            instead=partial(self._instead, headers),
-            gone=self._gone,
-            why_unended=self._why_unended,
-        )
-
-    def _finished(self, live: LiveRun | Relay) -> None:
-        if live.error is not None:
-            self._broken(live.error, live)
-        if self._visit is not None and all(one.task is None for one in self._lives) and not self._is_let_go():
-            for one in self._lives:
-                self._runs.sessions.over_soon(one.run.id)
-
-    def _is_let_go(self) -> bool:
-        """Whether a run goes on in the next process, and with its session: nobody else does until then."""
-        if not self._runs.stopping:
+    def _put_all(self, *, is_last: bool) -> bool:
+        """Send what is written, at once; False if that cannot be."""
+        piece = b"".join(self._unsent)
+        if (piece or is_last or not self._has_head) and not self._sink.put(piece, is_last=is_last):
             return False
-        runs = [live.run for live in self._lives]
-        return any(run.outlives and run.ended is None and not run.is_waiting for run in runs)
+        self._has_head = True
+        self._unsent = []
+        self._sent_at = self._loop_time()
+        self._has_ended = self._sink.has_ended
+        return True
 
-    def _instead(self, headers: Sequence[Header]) -> ASGIApp | None:
-        """Where nothing was shown, and nothing will be: a status that says so."""
-        failure = self._failure_of_all()
-        return None if failure is None else run_error_answer(failure, self._write_error, tuple(headers))
+    @property
+    def _is_over(self) -> bool:
+        return not any(self._followers)
 
-    async def _keep_start(self, headers: Sequence[Header]) -> ASGIApp | None:
-        """Wait until what the stream's ids name is kept; if that cannot be, this is the answer."""
+    def _write(self) -> bytes:
+        """What has happened since the last time, as much as is pulled at once."""
+        if len(self._followers) == 1:  # nearly always
+            alone = self._followers[0]
+            return b"" if alone is None else self._write_of(0, alone)
+        there = [(sibling, follower) for sibling, follower in enumerate(self._followers) if follower is not None]
+        return b"".join([self._write_of(sibling, follower) for sibling, follower in there])
+
+    def _write_of(self, sibling: int, follower: Following) -> bytes:
+        data = b""
         try:
-            for live in self._lives:
-                await live.keep()
-        except RondaError as error:
-            return error_answer(failure_of(error), self._write_error, tuple(headers))
-        return None
+            # A pull is a part of what there is: one of which nothing is told must not end in waiting for news.
+            while not data and (events := follower.pull()):
+                data = self._writer.feed(sibling, events)
+                if not self._is_open and any(map(_is_shown, events)):
+                    self._is_open = True
+        except FellBehind as error:
+            self._end(sibling, follower)
+            failure = Failure(error.status_hint, "server_error", str(error), code=FELL_BEHIND)
+            return self._writer.feed(sibling, [failure])
+        if follower.is_over:
+            if (why := self._source.why_unended(sibling)) is not None:
+                data += self._writer.feed(sibling, [why])
+            self._end(sibling, follower)
+        return data
 
-    async def _drive_side_by_side(self) -> None:
-        for live in self._lives:
-            live.start()
-        try:
-            await asyncio.wait([live.task for live in self._lives if live.task is not None])
-        except asyncio.CancelledError:
-            self._cancel()
-            raise
-        for live in self._lives:
-            if live.error is not None:
-                raise live.error
+    def _end(self, sibling: int, follower: Following) -> None:
+        follower.close()
+        self._followers[sibling] = None
 
-    def _broken(self, error: BaseException, live: LiveRun | Relay) -> RondaError:
-        last = live.legs[-1].live if isinstance(live, Relay) else live
-        self._answering.broke_down(last, error)
-        return _as_ours(error)
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The one timer: the head, when it has waited long enough, and then a sign of life after every long silence."""
+        silence = loop.time() - self._sent_at if self._sent_at else 0.0
+        if not self._is_open:
+            self._is_open = True
+            self._ring()
+        elif silence >= KEEP_ALIVE_SECONDS:
+            self._is_silent = True
+            self._ring()
+            silence = 0.0
+        self._timer = loop.call_later(max(KEEP_ALIVE_SECONDS - silence, 0.001), self._tick, loop)
 
-    def _gone(self) -> None:
-        self._client_left = True
-        if not self._lingers:
-            self._cancel()
-        elif self._lingers != math.inf:
-            self._linger()
-
-    def _linger(self) -> None:
-        """Let runs go on for a while, and for as long as somebody follows them then."""
-        if any(live.task is not None for live in self._lives):
-            asyncio.get_running_loop().call_later(self._lingers, self._end_lonely)
-
-    def _end_lonely(self) -> None:
-        for live in self._lives:
-            if not live.followers:
-                live.cancel()
-        self._linger()
-
-    def _cancel(self) -> None:
-        for live in self._lives:
-            live.cancel()
-
-    def _plain(self, headers: Sequence[Header]) -> ASGIApp:
-        for live in self._lives:
-            if (failure := self._failure_of(live)) is not None:
-                return run_error_answer(failure, self._write_error, tuple(headers))
-            live.fold_into(self._writer)
-        return Json(self._writer.body(), 200, headers)
-
-    def _failure_of(self, live: LiveRun | Relay) -> Failure | None:
-        """Why one of the runs has no answer."""
-        if self._may_be_cancelled and live.cancel_was_asked and not is_superseded(live.run):
-            return None
-        if live.error is not None:
-            return failure_of(_as_ours(live.error))
-        return None if is_paused(live.run, self._writer) else failure_of_run(live.run)
-
-    def _why_unended(self, sibling: int) -> Failure | None:
-        live = self._lives[sibling]
-        return why_unended(live.run, live.error)
-
-    def _failure_of_all(self) -> Failure | None:
-        """Why none of them has one: the first that went wrong says it."""
-        failures = [self._failure_of(live) for live in self._lives]
-        return failures[0] if all(failures) else None
-
-
-def is_paused(run: Run, writer: Writer) -> bool:
-    """Whether an answer ends here because its run waits for people, in a dialect that can say so."""
-    return run.ended is None and isinstance(writer, PausingWriter) and run.is_waiting
-
-
-def _as_ours(error: BaseException) -> RondaError:
-    """What is not ours is for the log alone."""
-    return error if isinstance(error, RondaError) else RondaError(BROKE_DOWN.message)
-
-
-def _stop(task: asyncio.Future[Visit]) -> None:
-    task.cancel()
+    def _ring(self) -> None:
+        if self._wake is not None:
+            ring(self._wake)

@@ -22,17 +22,17 @@ from ronda.drive import check_answer
 from ronda.errors import BadRequest, NotFound
 from ronda.host.log import until_over
 from ronda.host.run import LiveRun
-from ronda.server.answering.answer import Answering, Writer, is_paused
-from ronda.server.answering.followed import FollowedAnswer
+from ronda.journal.tally import siblings_of
+from ronda.server.answering.answer import Writer
+from ronda.server.answering.exchange import Answering, is_paused
+from ronda.server.answering.kept_runs import KeptRuns
 from ronda.server.answering.stored_answers import AnswerDoor
 from ronda.server.http.failure import ErrorWriter, run_error_answer
-from ronda.server.http.incoming import Header, Incoming, Json
-from ronda.server.http.watch import Watch
+from ronda.server.http.incoming import Header, Incoming, Json, Watch
 from ronda.server.services.answers import Answers, Conflict
 from ronda.server.services.runs import Runs
-from ronda.server.services.siblings import siblings_of
-from ronda.wire.approvals import Decision
-from ronda.wire.failures import failure_of_run
+from ronda.wire.shared.approvals import Decision
+from ronda.wire.shared.failures import failure_of_run
 
 _LOOKS_EVERY: Final = 0.5  # seconds, for what others decide …
 _LONGEST_LOOK: Final = 20.0  # … and for so long, before a plain answer says that it still waits
@@ -86,11 +86,11 @@ async def resume_answer(
     owner, runs, answers = incoming.owner, answering.runs, answering.answers
     choices = await _choices(runs, answers, owner, decisions, is_of_door)
     await _tell(runs, answers, owner, decisions, choices, stream)
-    id = choices[0].start.run.encode()
+    run_id = choices[0].start.run.encode()
     ids = b", ".join([choice.start.run.encode() for choice in choices])
-    headers: list[Header] = [(b"x-request-id", id), (b"request-id", id), (b"x-ronda-run", ids)]
+    headers: list[Header] = [(b"x-request-id", run_id), (b"request-id", run_id), (b"x-ronda-run", ids)]
     if not any(one.verdict for one in decisions):
-        seconds = answering.config.approval_timeout
+        seconds = answering.settings().approval_timeout
         seconds = seconds if stream else min(seconds, _LONGEST_LOOK)
         await _until_decided(runs, incoming, choices, seconds)
     if stream:
@@ -173,7 +173,7 @@ async def _asked_by(known: Answers, choices: Sequence[Choice], decision: Decisio
 
 
 async def _until_decided(runs: Runs, incoming: Incoming, choices: Sequence[Choice], seconds: float) -> None:
-    """Until somebody else has decided, or nobody has for a while."""
+    """Until a decision came by another way, or none for a while."""
     end, gone = time.monotonic() + seconds, asyncio.get_running_loop().create_future()
     watch = Watch(incoming.receive, lambda: gone.set_result(None))
     try:
@@ -213,8 +213,8 @@ async def _stream(
 ) -> ASGIApp:
     since = [choice.since for choice in choices]
     lives = [choice.live or all_runs.live.get(choice.start.run) for choice in choices]
-    followed = await FollowedAnswer.of(all_runs, [choice.events for choice in choices], since, lives)
-    return followed.stream(make_writer(followed.runs, since), headers)
+    kept = await KeptRuns.of(all_runs, [choice.events for choice in choices], since, lives)
+    return kept.answer(make_writer(kept.runs, since), headers)
 
 
 def _plain(

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 from ronda.core.events import Event
 from ronda.core.run import Run
 from ronda.errors import BadRequest
-from ronda.server.answering.follow import KEEP_ALIVE
+from ronda.server.answering.sinks import KEEP_ALIVE
 from ronda.server.http.incoming import Header, Incoming
-from ronda.wire.failures import Failure
+from ronda.wire.shared.failures import Failure
 
 if TYPE_CHECKING:
-    from ronda.server.answering.follow import StreamWriter
+    from ronda.server.answering.answer import StreamWriter
 
 LAST_EVENT_ID: Final = b"last-event-id"
 STARTING_AFTER: Final = "starting_after"

@@ -9,7 +9,7 @@ from ronda.core.events import Event
 from ronda.server.answering.opening import Job
 from ronda.server.http.incoming import Incoming
 from ronda.server.services.models import Target
-from ronda.wire.door_request import DoorRequest
+from ronda.wire.shared.door_request import DoorRequest
 
 
 class PageRuns(Protocol):

@@ -16,20 +16,20 @@ from starlette.types import ASGIApp
 from ronda.core.events import Event, RunStarted
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
-from ronda.server.answering.followed import FollowedAnswer
+from ronda.journal.tally import siblings_of
+from ronda.server.answering.chain import ChainWriter, read_chain
 from ronda.server.answering.frames import LARGER_PIECES, STARTING_AFTER, NumberedFrames, frames_seen
-from ronda.server.answering.handoff_runs import read_handoff_runs
-from ronda.server.answering.relay import RelayWriter
+from ronda.server.answering.kept_runs import KeptRuns
 from ronda.server.http.incoming import Header, Incoming, Json
 from ronda.server.http.query import Query
 from ronda.server.http.routing import Dialect, Route
-from ronda.server.services.siblings import siblings_of
-from ronda.wire.background import progress, status_of_all
-from ronda.wire.failures import Failure, error_in_stream, failure_of_run
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
+from ronda.wire.own.background import progress, status_of_all
+from ronda.wire.shared.failures import Failure, error_in_stream, failure_of_run
 
 if TYPE_CHECKING:
-    from ronda.server.answering.answer import MakeWriter, Writer
+    from ronda.server.answering.answer import Writer
+    from ronda.server.answering.exchange import MakeWriter
     from ronda.server.services.background import Background
     from ronda.server.services.runs import Runs
 
@@ -100,22 +100,22 @@ class StoredAnswers:
 
     async def delete(self, incoming: Incoming) -> ASGIApp:
         for events in await self._found(incoming):
-            id = rebuild(events).id
-            await self._runs.end(id, incoming.owner)
-            self._runs.logs.forget(id)
-            await self._runs.journal.forget(id)
+            run_id = rebuild(events).id
+            await self._runs.end(run_id, incoming.owner)
+            self._runs.logs.forget(run_id)
+            await self._runs.journal.forget(run_id)
         return Json(encode({"id": self._id(incoming), "object": f"{self._door.object}.deleted", "deleted": True}))
 
     def _id(self, incoming: Incoming) -> str:
         return self._door.prefix + incoming.places["id"]
 
     async def _found(self, incoming: Incoming) -> list[list[Event]]:
-        """The runs of an answer, one per choice; nobody's but their owner's."""
-        id = self._id(incoming)
+        """The runs of an answer, one per choice; only for their owner."""
+        run_id = self._id(incoming)
         name = "run_" + incoming.places["id"]
         first = await self._runs.read(name, incoming.owner)
         if not first or not self._door.has(start := _start_of(first)):
-            raise NotFound(f"there is no {self._door.object} '{id[:100]}', or it is not kept any more", param="id")
+            raise NotFound(f"there is no {self._door.object} '{run_id[:100]}', or it is not kept any more", param="id")
         others = [other for other in siblings_of(start) if other != name]
         return [first, *[await self._runs.read(other, incoming.owner) for other in others]]
 
@@ -131,13 +131,13 @@ async def follow_answer(
 ) -> ASGIApp:
     """The stream of an answer, behind what its client has seen of it."""
     seen = frames_seen(incoming, len(found)) or [0] * len(found)
-    followed = await FollowedAnswer.of(all_runs, found)
-    if not followed.is_whole:
+    kept = await KeptRuns.of(all_runs, found)
+    if not kept.is_whole:
         seen = [0] * len(found)
-    writer = make_writer(followed.runs)
-    outlives = followed.runs[0].start.outlives
-    frames = NumberedFrames(writer, seen, with_ids=outlives, is_whole=followed.is_whole)
-    return followed.stream(writer, () if followed.is_whole else (LARGER_PIECES,), frames=frames, with_handoffs=True)
+    writer = make_writer(kept.runs)
+    outlives = kept.runs[0].start.outlives
+    frames = NumberedFrames(writer, seen, with_ids=outlives, is_whole=kept.is_whole)
+    return kept.answer(writer, () if kept.is_whole else (LARGER_PIECES,), frames=frames, with_handoffs=True)
 
 
 async def show_answer(
@@ -145,7 +145,7 @@ async def show_answer(
 ) -> Json:
     """The door's own object: the answer, or how far it has come."""
     owner = _start_of(found[0]).owner
-    choices = [await read_handoff_runs(all_runs, events, owner) for events in found]
+    choices = [await read_chain(all_runs, events, owner) for events in found]
     runs = [rebuild(legs[-1]) for legs in choices]
     writer = make_writer([rebuild(legs[0]) for legs in choices])
     position = None
@@ -156,8 +156,8 @@ async def show_answer(
         for sibling, legs in enumerate(choices):
             writer.fold(sibling, legs[0][1:])
             for leg in legs[1:]:
-                assert isinstance(writer, RelayWriter)
-                writer.go_on(sibling, rebuild(leg))
+                assert isinstance(writer, ChainWriter)
+                writer.hand_over(sibling, rebuild(leg))
                 writer.fold(sibling, leg[1:])
         return Json(_with(writer.body(), standing(runs, position)))
     return Json(unfinished_body(writer, runs, position, failure))

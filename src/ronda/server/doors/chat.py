@@ -7,15 +7,15 @@ from typing import Final
 from msgspec.structs import replace
 from starlette.types import ASGIApp
 
-from ronda.server.answering.answer import Answering
 from ronda.server.answering.continuation import continue_answer
+from ronda.server.answering.exchange import Answering
 from ronda.server.answering.opening import Job
 from ronda.server.answering.stored_answers import AnswerDoor
 from ronda.server.http.incoming import Incoming
 from ronda.server.services.models import Models
-from ronda.wire.failures import Failure
 from ronda.wire.openai_chat.server_answer import ChatAnswer, ChatOptions, write_error
 from ronda.wire.openai_chat.server_request import read_request
+from ronda.wire.shared.failures import Failure
 
 CHAT_ANSWERS: Final = AnswerDoor("/v1/chat/completions", "chatcmpl-", "chat.completion", ChatOptions.key, ChatAnswer)
 

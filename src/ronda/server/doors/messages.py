@@ -1,7 +1,7 @@
 """POST /v1/messages: the whole loop inside one request, plain or streamed. POST /v1/messages/count_tokens: how long it is.
 
 A model that speaks Anthropic's dialect itself is sent the request's own fields and tools; for any other they are translated.
-Counting never calls a model; where nobody can be asked it is an estimate (`wire.anthropic.counting` says how).
+Counting never calls a model; where no model can be asked it is an estimate (`wire.anthropic.counting` says how).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ronda.core.plan import Options, Plan
 from ronda.core.run import Run
 from ronda.drive import capabilities_of
 from ronda.errors import BadRequest, RondaError
-from ronda.server.answering.answer import Answering
 from ronda.server.answering.continuation import continue_answer
+from ronda.server.answering.exchange import Answering
 from ronda.server.answering.opening import Job
 from ronda.server.config import ServerConfig
 from ronda.server.doors.messages_route import MESSAGE_ANSWERS, messages_error
@@ -31,7 +31,7 @@ from ronda.wire.anthropic import API
 from ronda.wire.anthropic.server_answer import MessageAnswer, passes_over_events
 from ronda.wire.anthropic.server_error import write_error
 from ronda.wire.anthropic.server_request import MessagesRequest, for_anthropic, for_others, read_request
-from ronda.wire.failures import Failure
+from ronda.wire.shared.failures import Failure
 
 
 class MessagesDoor:
@@ -77,7 +77,7 @@ class MessagesDoor:
             if target is None:
                 raise BadRequest("'approvals' has no tokens to count; leave it out", param="approvals")
             turns = (await self._answering.runs.rejoin(request.turns, incoming.owner)).turns
-            tokens = await self._answering.opening.count(target, request, turns, incoming.owner)
+            tokens = await self._answering.opening.setups.count(target, request, turns, incoming.owner)
         except RondaError as error:
             return known.refusal(error)
         return Json(b'{"input_tokens":%d}' % max(1, tokens), 200, known.headers)
@@ -104,7 +104,7 @@ class MessagesDoor:
 
 
 class _RequestId:
-    """By what id a request is known to whoever has to look into it: its run's, once there is one."""
+    """By what id a request is known to an operator who looks into it: its run's, once there is one."""
 
     def __init__(self) -> None:
         self.id = new_id("req")

@@ -1,5 +1,5 @@
-"""The rows of Anthropic's Messages in the table of addresses. What answers is imported when somebody asks: the dialect is large,
-and most servers hear one."""
+"""The rows of Anthropic's Messages in the table of addresses. What answers is imported with the first request: the dialect
+is large, and most servers hear one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ronda.core.run import Run
 from ronda.server.answering.stored_answers import AnswerDoor
 from ronda.server.http.incoming import Incoming
 from ronda.wire.anthropic.server_error import write_error
-from ronda.wire.failures import Failure
+from ronda.wire.shared.failures import Failure
 
 if TYPE_CHECKING:
     from ronda.server.doors.messages import MessagesDoor

@@ -12,13 +12,14 @@ A feature is made once for each server, after the process was forked; a process 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
 from msgspec import Raw, Struct
 from starlette.types import ASGIApp
 
+from ronda._doctor import Line as Line
 from ronda.core.events import Event, RunStarted
 from ronda.core.parts import Turn
 from ronda.core.plan import ToolSpec
@@ -29,26 +30,26 @@ from ronda.server.features.table import Command
 from ronda.server.http.incoming import Header, Incoming
 from ronda.server.http.routing import Route
 from ronda.server.services.asking import Ask as Ask
-from ronda.server.services.models import Source
+from ronda.server.services.models import Source, Target
+from ronda.server.services.models import TargetTools as TargetTools
 from ronda.server.services.reopening import Reopening as Reopening
 from ronda.server.services.toolbox import Brought as Brought
 from ronda.server.services.toolbox import Offer
-from ronda.wire.capabilities import Capability, Need
-from ronda.wire.door_request import DoorRequest
+from ronda.store.owners import OwnerRows
+from ronda.wire.shared.capabilities import Capability, Need
+from ronda.wire.shared.door_request import DoorRequest
 
 if TYPE_CHECKING:
     from ronda.core.run import Run
     from ronda.files.file_store import FileStore
-    from ronda.files.skill_store import SkillStore
-    from ronda.host.run import LiveRun
     from ronda.host.supervisor import Supervisor
-    from ronda.server.answering.answer import Answering, MakeWriter
-    from ronda.server.answering.opening import Job
+    from ronda.prompty.registry import Lent
+    from ronda.server.answering.exchange import Answering, MakeWriter
     from ronda.server.config import ServerConfig
     from ronda.server.http.auth import Auth
     from ronda.server.http.failure import ErrorWriter
     from ronda.server.http.open_requests import OpenRequests
-    from ronda.server.services.agent_files import AgentFiles
+    from ronda.server.http.operations import Operation
     from ronda.server.services.callers import Callers
     from ronda.server.services.container_host import ContainerHost
     from ronda.server.services.models import Models
@@ -57,11 +58,8 @@ if TYPE_CHECKING:
     from ronda.server.services.toolbox import Toolbox
     from ronda.server.services.whole_sessions import WholeSessions
     from ronda.store.catalog import Catalog
-    from ronda.tools.mcp.servers import ServersPerLoop
 
 # Whose runs, what each is asked, and their names → the runs, all of them or none.
-OpenGroup: TypeAlias = "Callable[[str, Sequence[Job], Sequence[str]], Awaitable[list[LiveRun]]]"
-BrokeDown: TypeAlias = "Callable[[LiveRun, BaseException], None]"
 
 # One step of a feature's tables: statements as in `store.tables`, where `{text}` and its like stand for each database's word.
 Migration: TypeAlias = Sequence[str]
@@ -95,6 +93,13 @@ class Figure(Struct, frozen=True):
     help: str = ""
 
 
+class Folders(Struct, frozen=True):
+    """Where a server keeps what it keeps (None: it forgets it at its end), and where its user's programs keep their state."""
+
+    data: Path | None = None
+    state: Path | None = None
+
+
 class Refused(BadRequest):
     """The caller is not let in now: said in its dialect, before anything was started."""
 
@@ -120,8 +125,6 @@ class Services(Struct, frozen=True):
 
     answer: AnswerRequest  # for doors of other packages
     answering: Answering  # for those in the box: what answers are made with
-    open_group: OpenGroup  # for doors whose answers are several runs, side by side
-    broke_down: BrokeDown  # for those who drive runs themselves: something of ours broke in one
 
     catalog: (
         Catalog  # tables: `read` and `write` take jobs, `claims` are what one process has at a time; keys, sessions, …
@@ -130,7 +133,6 @@ class Services(Struct, frozen=True):
     runs: Runs  # under way (`live`) and kept (`journal`, `find`, `follow`)
     models: Models
     toolbox: Toolbox
-    skills: SkillStore
     containers: ContainerHost
     sessions: WholeSessions
     supplier: Callable[[], Supplier]  # of files and skills that requests bring
@@ -140,6 +142,9 @@ class Services(Struct, frozen=True):
     auth: Auth  # whose a request is that no feature knows
     open_requests: OpenRequests  # under way, by their keys
     figures: Callable[[], Iterable[Figure]]  # of all features
+    doctor: Callable[[], Awaitable[list[Line]]]  # likewise
+    operations: Callable[[], Mapping[str, Operation]]  # likewise
+    routes: Callable[[], Sequence[Route]]  # likewise
     feature_names: Callable[[], Sequence[str]]  # of all that this server has
     settings: Callable[[], ServerConfig]  # of now: some are read again while the server runs
     reopen: Callable[[RunStarted, Sequence[Event]], Awaitable[Reopening | None]]  # of a run that a feature began itself
@@ -147,17 +152,20 @@ class Services(Struct, frozen=True):
         [type], Any
     ]  # what a feature provides (`Feature.provides`), once all are made; None if none does
     core_needs: Callable[[Sequence[Need]], Sequence[Need]]  # without those that features look at (`Feature.others`)
-    agent_files: AgentFiles | None  # of the operator's folder
-    mcp: Callable[[], ServersPerLoop | None]  # the operator's MCP servers
     data_folder: Path | None  # None: what is kept in files is forgotten with the process
-    tool_names: frozenset[str] = frozenset()  # of tools that the server has without features
-    given: Mapping[str, Any] = {}  # objects that a program gave with its settings: what is searched with, …
+    tool_names: Callable[
+        [], Set[str]
+    ]  # that are taken: by tools of the operator's, and by features that were made before
+    given: Mapping[str, Any]  # by features' names: what a program gave, else what `Feature.prepare` has returned
 
 
 class Feature:
     name: ClassVar[str]
     after: ClassVar[tuple[str, ...]] = ()  # features that are made, asked and told before it, where there are any
     tables: ClassVar[Sequence[Migration]] = ()  # append a step, never change one that is there
+    owned: ClassVar[
+        Sequence[OwnerRows]
+    ] = ()  # which rows of its tables are an owner's: `ronda owner export` and `delete`
     settings: ClassVar[type[Struct] | None] = None  # of a feature of another package; the table names those in the box
     commands: ClassVar[Sequence[Command]] = ()  # likewise: `ronda NAME …` loads the feature NAME of another package
     is_feature: ClassVar[bool] = True
@@ -171,14 +179,35 @@ class Feature:
         """Before anything is made, and before a process is forked."""
         return ()
 
+    @classmethod
+    def rewriter(cls, settings: ServerConfig) -> Callable[[str], str] | None:
+        """Rewrites each text of runs, sessions and long results before it is kept."""
+        return None
+
+    @classmethod
+    def prepare(cls, settings: ServerConfig, folders: Folders) -> Any:
+        """What `__init__` finds in `services.given`, under the feature's name: files that are read, programs that are looked for.
+        In a thread, where there is an event loop. Not asked where a program gives such an object itself. Raises BadConfig."""
+        return None
+
+    @classmethod
+    def owned_folders(cls, data_folder: Path, owner: str) -> Sequence[Path]:
+        """Where it keeps files of this owner's, beside the server's own: they are exported, and removed with the owner."""
+        return ()
+
     def __init__(self, settings: ServerConfig, services: Services) -> None:
-        """No I/O, and no event loop: that is for `start`."""
+        """No I/O, and no event loop: that is for `prepare` and `start`."""
 
     # ---- requests ----------------------------------------------------------------------------------------------------
 
     def routes(self) -> Sequence[Route]:
         """Addresses. A handler is given the request, and returns an ASGI app that answers it."""
         return ()
+
+    def operations(self) -> Mapping[str, Operation]:
+        """What its addresses take and answer, by `METHOD PATH`: for GET /openapi.json and the reference page. An address that is
+        not there is in the document with its name only. Asked with the first request for it."""
+        return {}
 
     def targets(self) -> Sequence[Source]:
         """Names that requests may give as model or agent."""
@@ -195,7 +224,7 @@ class Feature:
         request is passed on to."""
         return ()
 
-    def asked(self, request: Incoming, route: Route) -> None:
+    def request_came(self, request: Incoming, route: Route) -> None:
         """A request has come; it is not known yet whose it is. Called in the task that answers it: a context variable that is set
         here is seen by the runs that the request drives. Must be quick. Where there is no address, `route.path` is
         `<unmatched>`."""
@@ -204,8 +233,9 @@ class Feature:
         """The headers that an answer goes out with, refusals included; `headers` are those that it has. Must be quick."""
         return headers
 
-    def answered(self, request: Incoming, route: Route, status: int, seconds: float) -> None:
-        """An answer was sent to its end, or broke off; `seconds` since the request came. As `asked`, also for no address."""
+    def answer_sent(self, request: Incoming, route: Route, status: int, seconds: float) -> None:
+        """An answer was sent to its end, or broke off; `seconds` since the request came. Like `request_came`, also where there is
+        no address."""
 
     # ---- a run is set up ---------------------------------------------------------------------------------------------
 
@@ -233,9 +263,21 @@ class Feature:
         """Tools of its own for this request; it sees no tools of others. Asked where tools may be run at all."""
         return None
 
-    def runs(self, declared: ToolSpec) -> Tool | None:
-        """Who runs a tool that the request declares, where neither a callback nor an address of dispatch does."""
+    async def target_tools(self, target: Target, owner: str) -> TargetTools | None:
+        """Tools that a model, or an agent that a client made, has beside its own."""
         return None
+
+    def runs(self, declared: ToolSpec) -> Tool | None:
+        """What runs a tool that the request declares, where no callback does."""
+        return None
+
+    def declared_tools(self) -> Sequence[Tool]:
+        """The tools that `runs` knows by name: agents may declare them, too."""
+        return ()
+
+    def lend(self, lent: Lent, owner: str) -> None:
+        """Add what the agents of one owner may use of this feature, beside tools: MCP servers, other agents, a way to run any
+        tool."""
 
     async def equip(self, ask: Ask, turns: tuple[Turn, ...], offer: Offer) -> tuple[tuple[Turn, ...], Offer]:
         """With tools that are there wrapped, or turns added at the top."""
@@ -245,7 +287,7 @@ class Feature:
         """What is kept in the first fact (`about`) of the runs that the request under way starts, under names of its own."""
         return {}
 
-    def opened(self, start: RunStarted, tools: Mapping[str, Tool]) -> None:
+    def run_began(self, start: RunStarted, tools: Mapping[str, Tool]) -> None:
         """A run has begun, with these tools."""
 
     # ---- a run is driven, and so are its children (`host.extension`) ---------------------------------------------------
@@ -282,11 +324,15 @@ class Feature:
         """With the event loop, before the first request, which waits for it. What it raises keeps the server from starting: the
         operator reads it in one line, after the feature's name."""
 
+    def startup_lines(self) -> Sequence[str]:
+        """What the operator should read once the server is up."""
+        return ()
+
     async def drain(self, seconds: float) -> None:
         """The server is to end: what waits for a client may take so long, while runs under way do."""
 
     async def runs_ended(self) -> None:
-        """No run is under way any more: a moment for those who tell clients of it."""
+        """No run is under way any more: a moment for features that tell clients of it."""
 
     async def stop(self) -> None:
         """Everything is over but what is kept. Also called where a `start` has failed, of this feature or of another."""
@@ -295,6 +341,11 @@ class Feature:
         return ()
 
     def figures(self) -> Iterable[Figure]:
+        return ()
+
+    async def doctor(self) -> Sequence[Line]:
+        """How it fares, for `ronda doctor` and GET /v1/system/doctor: what works, what does not, and what would help. May start
+        programs and take seconds. The command asks a server that was made and not started."""
         return ()
 
 

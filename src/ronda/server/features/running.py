@@ -9,27 +9,46 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ronda._doctor import Line
 from ronda.core.events import Event, RunStarted
 from ronda.core.plan import ToolSpec
 from ronda.drive import Tool
 from ronda.errors import BadConfig, RondaError
 from ronda.host.supervisor import Supervisor, done_or_reported
 from ronda.server.config import ServerConfig
-from ronda.server.features.contract import Ask, Brought, Chore, Feature, Figure, Reopening, overrides
-from ronda.server.http.incoming import Header, Headers, Incoming, Whole
+from ronda.server.features.contract import (
+    Ask,
+    Brought,
+    Chore,
+    Feature,
+    Figure,
+    Folders,
+    Reopening,
+    TargetTools,
+    overrides,
+)
+from ronda.server.http.incoming import Header, Incoming, Whole
+from ronda.server.http.operations import Operation
 from ronda.server.http.routing import Dialect, Route, Routes
+from ronda.server.services.models import Target
+from ronda.server.services.session_folders import SessionFolders
 from ronda.store.catalog import Catalog
 from ronda.store.claims import Claims
-from ronda.wire.capabilities import Capability, Need
+from ronda.wire.shared.capabilities import Capability, Need
+
+if TYPE_CHECKING:
+    from ronda.prompty.registry import Lent
 
 log = logging.getLogger("ronda.server")
+
+DOCTOR_SECONDS: Final = 30.0  # that one feature may take: a browser and an MCP server each start within ten
 
 
 def check_features(classes: Iterable[type[Feature]], config: ServerConfig) -> None:
@@ -42,6 +61,21 @@ def check_features(classes: Iterable[type[Feature]], config: ServerConfig) -> No
         raise BadConfig("; ".join(fatal))
 
 
+def prepare_features(
+    classes: Iterable[type[Feature]], config: ServerConfig, folders: Folders, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the features need that are not given it. May take a while. Raises BadConfig."""
+    return {one.name: one.prepare(config, folders) for one in classes if one.name not in given} | dict(given)
+
+
+def rewriter_of(classes: Iterable[type[Feature]], config: ServerConfig) -> Callable[[str], str] | None:
+    """All that rewrite, one after another; None: none does."""
+    found = [one for feature in classes if (one := feature.rewriter(config)) is not None]
+    if len(found) < 2:
+        return found[0] if found else None
+    return lambda text: reduce(lambda before, rewrite: rewrite(before), found, text)
+
+
 def add_tables(classes: Iterable[type[Feature]], catalog: Catalog) -> None:
     """Each feature has a line of migrations of its own."""
     for feature in classes:
@@ -50,29 +84,36 @@ def add_tables(classes: Iterable[type[Feature]], catalog: Catalog) -> None:
 
 
 class Features:
-    """There from the beginning, so that others may hold it; empty until the features are made (`fill`)."""
+    """There from the beginning, so that others may hold it; empty until the features are made (`make`)."""
 
     def __init__(self, made: Sequence[Feature] = ()) -> None:
-        self._set(made)
-
-    def fill(self, made: Sequence[Feature]) -> None:
-        """Raises BadConfig."""
-        names = [feature.name for feature in made]
-        if twice := {name for name in names if names.count(name) > 1}:
-            raise BadConfig(f"two features are named '{min(twice)}'")
-        self._set(made)
-
-    def _set(self, made: Sequence[Feature]) -> None:
         self.all: tuple[Feature, ...] = tuple(made)
-        self._by_name = {feature.name: feature for feature in made}
+        self._sort()
+
+    def make(self, classes: Iterable[type[Feature]], make: Callable[[type[Feature]], Feature]) -> None:
+        """One after another; none is asked for anything but `standing_tools` until all are made. Raises BadConfig."""
+        for feature in classes:
+            if feature.name in [one.name for one in self.all]:
+                raise BadConfig(f"two features are named '{feature.name}'")
+            self.all = (*self.all, make(feature))
+        self._sort()
+
+    def standing_names(self) -> list[str]:
+        """Of the tools that every request has from the features that are made by now."""
+        return [tool.spec.name for feature in self._with("standing_tools") for tool in feature.standing_tools()]
+
+    def _sort(self) -> None:
+        """Which features have something to say at which point."""
+        self._by_name = {feature.name: feature for feature in self.all}
         self.signing_in = self._with("sign_in")
         headers = [one.sign_in_headers for one in self.signing_in]
-        self._signs_in_all = not all(headers)
-        self._sign_in_headers = tuple([name for names in headers for name in names])
+        # Which requests a feature may know the owner of: all, or those that have one of these headers.
+        self.signs_in_all = not all(headers)
+        self.sign_in_headers = tuple([name for names in headers for name in names])
         self.admitting = self._with("admit")
-        self._asking = self._with("asked")
+        self._asking = self._with("request_came")
         self._heading = self._with("answer_headers")
-        self._answering = self._with("answered")
+        self._answering = self._with("answer_sent")
         self.watches = bool(self._asking or self._heading or self._answering)  # requests, to their end
         self.bringing = self._with("tools")
         self.standing = self._with("standing_tools")
@@ -81,14 +122,18 @@ class Features:
         self._taking = self._with("others")
         self.tool_names = tuple([name for one in self.all for name in one.tool_names])
         self.running = self._with("runs")
+        self.extending = self._with("target_tools")
+        self._declaring = self._with("declared_tools")
+        self._lending = self._with("lend")
         self.equipping = self._with("equip")
-        self.opening = self._with("opened")
+        self.opening = self._with("run_began")
         self.noting = self._with("run_state")
         self.extensions = tuple([one for one in self.all if overrides(one, "around") or overrides(one, "tap")])
         self.reopening = self._with("reopen")
         self._reopening_tools = self._with("reopen_tools")
         self.is_steady = all(one.is_steady for one in self.all)
         self._provided = {kind: value for one in self.all for kind, value in one.provides().items()}
+        self.folders: SessionFolders | None = self.provided(SessionFolders)  # of what runs code here
 
     def _with(self, member: str) -> tuple[Feature, ...]:
         return tuple([feature for feature in self.all if overrides(feature, member)])
@@ -116,10 +161,6 @@ class Features:
 
     # ---- requests ----------------------------------------------------------------------------------------------------
 
-    def may_sign_in(self, headers: Headers) -> bool:
-        """Whether a feature might know whose a request with these headers is."""
-        return self._signs_in_all or not headers.keys().isdisjoint(self._sign_in_headers)
-
     async def sign_in(self, request: Incoming) -> bool:
         """Whether a feature knows whose the request is."""
         for feature in self.signing_in:
@@ -137,7 +178,7 @@ class Features:
     def report_request(self, request: Incoming, route: Route) -> None:
         for feature in self._asking:
             try:
-                feature.asked(request, route)
+                feature.request_came(request, route)
             except Exception as error:
                 log.error("the feature '%s' failed at a request", feature.name, exc_info=error)
 
@@ -166,7 +207,7 @@ class Features:
             finally:
                 for feature in self._answering:
                     try:
-                        feature.answered(request, route, status, time.monotonic() - began)
+                        feature.answer_sent(request, route, status, time.monotonic() - began)
                     except Exception as error:
                         log.error("the feature '%s' failed at an answer", feature.name, exc_info=error)
 
@@ -218,9 +259,21 @@ class Features:
                 return tool
         return None
 
-    def opened(self, start: RunStarted, tools: Mapping[str, Tool]) -> None:
+    async def target_tools(self, target: Target, owner: str) -> TargetTools:
+        found = [one for feature in self.extending if (one := await feature.target_tools(target, owner)) is not None]
+        tools = tuple([tool for one in found for tool in one.tools])
+        return TargetTools(tools, tuple([warning for one in found for warning in one.warnings]))
+
+    def declared_tools(self) -> list[Tool]:
+        return [tool for feature in self._declaring for tool in feature.declared_tools()]
+
+    def lend(self, lent: Lent, owner: str) -> None:
+        for feature in self._lending:
+            feature.lend(lent, owner)
+
+    def run_began(self, start: RunStarted, tools: Mapping[str, Tool]) -> None:
         for feature in self.opening:
-            feature.opened(start, tools)
+            feature.run_began(start, tools)
 
     def run_state(self) -> dict[str, Raw]:
         return {name: value for feature in self.noting for name, value in feature.run_state().items()}
@@ -244,6 +297,24 @@ class Features:
         for feature in self.all:
             yield from feature.figures()
 
+    def operations(self) -> dict[str, Operation]:
+        """What addresses take and answer, by `METHOD PATH`."""
+        return {name: one for feature in self._with("operations") for name, one in feature.operations().items()}
+
+    async def doctor(self) -> list[Line]:
+        """One after another. A feature that breaks, or hangs, has a line that says so."""
+        lines: list[Line] = []
+        for feature in self._with("doctor"):
+            try:
+                async with asyncio.timeout(DOCTOR_SECONDS):
+                    lines += await feature.doctor()
+            except TimeoutError:
+                lines.append(Line(feature.name, "fails", f"it has not answered for {DOCTOR_SECONDS:g} seconds"))
+            except Exception as error:
+                log.debug("the feature '%s' could not be examined", feature.name, exc_info=error)
+                lines.append(Line(feature.name, "fails", reason_of(error)))
+        return lines
+
     def begin(self) -> None:
         for feature in self.all:
             feature.begin()
@@ -256,6 +327,9 @@ class Features:
             except Exception as error:
                 log.debug("the feature '%s' could not start", feature.name, exc_info=error)
                 raise BadConfig(f"the feature '{feature.name}' could not start: {reason_of(error)}") from error
+
+    def startup_lines(self) -> list[str]:
+        return [line for feature in self.all for line in feature.startup_lines()]
 
     def keep_chores(self, supervisor: Supervisor, claims: Claims) -> None:
         for feature in self.all:

@@ -20,20 +20,20 @@ from ronda._islands import island_module
 from ronda._suggest import did_you_mean
 from ronda.errors import BadConfig
 from ronda.server.config import ServerConfig
-from ronda.server.setting import Row, rows_of
+from ronda.server.setting import GROUPS, Row, rows_of
 
 if TYPE_CHECKING:
     from ronda.server.features.contract import Feature
 
 GROUP: Final = "ronda.features"  # of entry points
-GIVEN: Final = "given:"  # before the name of an object that a program, or the command, gives beside the settings
 
 
 class FeatureRow(Struct, frozen=True):
     """A feature in the box. `feature`, `settings` and `commands` are `module:name`: its class, its settings' Struct, and a
-    sequence of `Command`. It is made where one of the settings in `when` is not at its default, or an object is given; without
-    any, always. One that `is_door` brings addresses that every server has. One that
-    `is_island` is made wherever it is installed; where it is not, settings in `when` are refused."""
+    sequence of `Command`. It is made where one of the settings in `when` is not at its default, or a program gives it an object;
+    without any, always. One that `is_door` brings addresses that every server has. One that `is_island` is made wherever it is
+    installed; where it is not, settings in `when` are refused. Where `leads_group`, its settings are listed before those of
+    the core in the same group (--help, docs/settings.md)."""
 
     name: str
     feature: str
@@ -42,6 +42,7 @@ class FeatureRow(Struct, frozen=True):
     when: tuple[str, ...] = ()
     is_island: bool = False
     is_door: bool = False
+    leads_group: bool = False
 
 
 class Command(Struct, frozen=True):
@@ -56,14 +57,23 @@ class Command(Struct, frozen=True):
 
 # In the order in which they are made, asked and told, but for what `Feature.after` says.
 FEATURES: Final[tuple[FeatureRow, ...]] = (
-    FeatureRow("chat", "ronda.server.features.doors:Chat", is_door=True),
-    FeatureRow("responses", "ronda.server.features.doors:Responses", is_door=True),
-    FeatureRow("messages", "ronda.server.features.doors:Messages", is_door=True),
-    FeatureRow("mistral", "ronda.server.features.doors:Mistral", is_door=True),
-    FeatureRow("files", "ronda.server.features.doors:Files", is_door=True),
-    FeatureRow("skills", "ronda.server.features.doors:Skills", is_door=True),
-    FeatureRow("own", "ronda.server.features.doors:Own", is_door=True),
-    FeatureRow("page", "ronda.server.features.doors:Page", is_door=True),
+    FeatureRow("chat", "ronda.server.features.doors.chat:Chat", is_door=True),
+    FeatureRow("responses", "ronda.server.features.doors.responses:Responses", is_door=True),
+    FeatureRow("messages", "ronda.server.features.doors.messages:Messages", is_door=True),
+    FeatureRow("mistral", "ronda.server.features.doors.mistral:Mistral", is_door=True),
+    FeatureRow("files", "ronda.server.features.doors.files:Files", is_door=True),
+    FeatureRow(
+        "skills",
+        "ronda.server.features.skills.feature:Skills",
+        settings="ronda.server.features.skills.settings:SkillSettings",
+        is_door=True,
+    ),
+    FeatureRow("runs", "ronda.server.features.doors.runs:Runs", is_door=True),
+    FeatureRow("mcp_server", "ronda.server.features.doors.mcp:McpServer", is_door=True),
+    FeatureRow("listing", "ronda.server.features.doors.listing:Listing", is_door=True),
+    FeatureRow("transcripts", "ronda.server.features.doors.transcripts:Transcripts", is_door=True),
+    FeatureRow("health", "ronda.server.features.doors.health:Health", is_door=True),
+    FeatureRow("page", "ronda.server.features.doors.page:Page", is_door=True),
     FeatureRow(
         "prices",
         "ronda.server.features.prices.feature:Prices",
@@ -76,22 +86,68 @@ FEATURES: Final[tuple[FeatureRow, ...]] = (
         settings="ronda.server.features.trusted_proxy.settings:TrustedProxySettings",
         when=("trust_user_header", "trust_user_from"),
     ),
+    FeatureRow(
+        "redact",
+        "ronda.server.features.redact.feature:Redact",
+        settings="ronda.server.features.redact.settings:RedactSettings",
+        when=("redact",),
+    ),
     FeatureRow("sign_in", "ronda.server.features.sign_in.feature:SignInPage"),
+    FeatureRow(
+        "oidc",
+        "ronda.server.features.oidc.feature:Oidc",
+        settings="ronda.server.features.oidc.settings:OidcSettings",
+        when=("oidc",),
+    ),
+    FeatureRow("openapi", "ronda.server.features.openapi.feature:OpenApi"),
+    FeatureRow("system", "ronda.server.features.system.feature:System"),
     FeatureRow("keys", "ronda.server.features.keys.feature:Keys"),
+    FeatureRow("owners", "ronda.server.features.owners.feature:Owners"),
     FeatureRow("operate", "ronda.server.features.operate.feature:Operate"),
+    FeatureRow(
+        "agents",
+        "ronda.server.features.agents.feature:Agents",
+        settings="ronda.server.features.agents.settings:AgentSettings",
+        when=("agents", "agent_tools"),
+        leads_group=True,
+    ),
     FeatureRow(
         "models",
         "ronda.server.features.models.feature:NamedModels",
         settings="ronda.server.features.models.settings:ModelSettings",
-        when=("models",),
+        when=("models", "more_models", "upstreams"),
     ),
-    FeatureRow("mcp", "ronda.server.features.mcp.feature:Mcp", when=("mcp_allow_url", GIVEN + "mcp")),
+    FeatureRow(
+        "dispatch",
+        "ronda.server.features.dispatch.feature:Dispatch",
+        settings="ronda.server.features.dispatch.settings:DispatchSettings",
+        when=("tool_dispatch_url", "tool_dispatch_secret", "dispatch"),
+    ),
+    FeatureRow(
+        "embeddings",
+        "ronda.server.features.embeddings.feature:Embeddings",
+        settings="ronda.server.features.embeddings.settings:EmbeddingSettings",
+    ),
+    FeatureRow(
+        "mcp",
+        "ronda.server.features.mcp.feature:Mcp",
+        settings="ronda.server.features.mcp.settings:McpSettings",
+        when=("mcp_config", "mcp", "mcp_allow_url"),
+    ),
     FeatureRow(
         "web",
         "ronda.server.features.web.feature:Web",
-        when=("enable_search", "search", "search_embedding_model", GIVEN + "search_callback"),
+        settings="ronda.server.features.web.settings:WebSettings",
+        when=("enable_search", "search", "search_embedding_model"),
+        leads_group=True,
     ),
-    FeatureRow("code", "ronda.server.features.code.feature:Code", when=(GIVEN + "open_code",)),
+    FeatureRow(
+        "code",
+        "ronda.server.features.code.feature:Code",
+        settings="ronda.server.features.code.settings:CodeSettings",
+        when=("enable_code_execution", "enable_shell", "offer"),
+        leads_group=True,
+    ),
     FeatureRow(
         "request_log",
         "ronda.server.features.request_log.feature:RequestLog",
@@ -101,6 +157,7 @@ FEATURES: Final[tuple[FeatureRow, ...]] = (
     FeatureRow(
         "app_stream",
         "ronda.server.features.app_stream.feature:AppStream",
+        settings="ronda.server.features.app_stream.settings:AppSettings",
         when=("app", "images", "page"),
         is_island=True,
     ),
@@ -115,6 +172,12 @@ FEATURES: Final[tuple[FeatureRow, ...]] = (
         "ronda.server.features.notices.feature:Notices",
         settings="ronda.server.features.notices.settings:NoticesSettings",
         when=("notices",),
+    ),
+    FeatureRow(
+        "schedules",
+        "ronda.server.features.schedules.feature:Schedules",
+        settings="ronda.server.features.schedules.settings:SchedulesSettings",
+        when=("schedules",),
     ),
     FeatureRow(
         "metrics",
@@ -147,7 +210,7 @@ def load_object(place: str, load: Callable[[str], Any] = import_module) -> Any:
 
 def settings_of(names: tuple[str, ...] = ()) -> tuple[type[Struct], ...]:
     """The settings of all features in the box, and of those of other packages that are named."""
-    structs: list[type[Struct]] = [load_object(row.settings) for row in FEATURES if row.settings]
+    structs = [struct for row in FEATURES if (struct := settings_struct(row)) is not None]
     known = {row.name for row in FEATURES}
     structs += [
         found.settings for name in names if name not in known and (found := installed(name)).settings is not None
@@ -155,9 +218,30 @@ def settings_of(names: tuple[str, ...] = ()) -> tuple[type[Struct], ...]:
     return tuple(structs)
 
 
+def settings_struct(row: FeatureRow) -> type[Struct] | None:
+    """None: it has no settings, or is an island that this installation is without."""
+    if not row.settings:
+        return None
+    try:
+        struct: type[Struct] = load_object(row.settings, load=island_module if row.is_island else import_module)
+    except BadConfig:
+        return None
+    return struct
+
+
 def all_rows(names: Iterable[str] = ()) -> tuple[Row, ...]:
-    """Every setting of a server: the core's, and those of features. `names` are features of other packages."""
-    return tuple([row for struct in (ServerConfig, *settings_of(tuple(names))) for row in rows_of(struct)])
+    """Every setting of a server, of the core and of features, group by group. `names` are features of other packages."""
+    leading = [struct for row in FEATURES if row.leads_group and (struct := settings_struct(row)) is not None]
+    others = [struct for struct in settings_of(tuple(names)) if struct not in leading]
+    rows = [row for struct in (*leading, ServerConfig, *others) for row in rows_of(struct)]
+    groups = list(dict.fromkeys([*GROUPS, *[row.setting.group for row in rows]]))
+    return tuple(sorted(rows, key=lambda row: groups.index(row.setting.group)))
+
+
+def all_values(config: ServerConfig) -> dict[str, Any]:
+    """The settings of the core and of features, by their names."""
+    parts = (config, *[config.part(struct) for struct in settings_of(config.features)])
+    return {row.name: getattr(part, row.name) for part in parts for row in rows_of(type(part))}
 
 
 def commands() -> tuple[Command, ...]:
@@ -167,6 +251,9 @@ def commands() -> tuple[Command, ...]:
 def make_config(values: Values) -> ServerConfig:
     """Settings under their names, of the core and of features, → a config. Raises BadConfig for a name that no setting has, and
     msgspec.ValidationError for a value that does not fit."""
+    for row in rows_of(ServerConfig):
+        if row.setting.stands_for and values.get(row.name) is True:
+            values = {**values, **dict.fromkeys(row.setting.stands_for, True)}
     named = values.get("features", ())
     structs = settings_of(tuple([str(name) for name in named]) if isinstance(named, list | tuple) else ())
     owners = {name: struct for struct in structs for name in struct.__struct_fields__}
@@ -181,6 +268,17 @@ def make_config(values: Values) -> ServerConfig:
     if not parts:
         return config
     return msgspec.structs.replace(config, parts={key: msgspec.convert(given, key) for key, given in parts.items()})
+
+
+def unknown_setting(name: str, known: Iterable[str], otherwise: str) -> BadConfig:
+    """What is said of a name that no setting has."""
+    for row in FEATURES:
+        if row.is_island and name in row.when:
+            try:
+                load_object(row.settings, load=island_module)
+            except BadConfig as error:
+                return error
+    return BadConfig(f"there is no setting {name!r}; {did_you_mean(name, known, otherwise)}")
 
 
 def doors() -> list[type[Feature]]:
@@ -208,19 +306,26 @@ def wanted(config: ServerConfig, given: Mapping[str, Any] = MappingProxyType({})
     return in_order(classes)
 
 
+def loadable(names: Iterable[str] = ()) -> list[type[Feature]]:
+    """All features in the box, switched on or not, and those of other packages that are named. Raises BadConfig."""
+    found: list[type[Feature]] = []
+    for row in FEATURES:
+        try:
+            found.append(load_object(row.feature, load=island_module if row.is_island else import_module))
+        except BadConfig:  # an island that is not installed
+            if not row.is_island:
+                raise
+    return [*found, *[installed(name) for name in names]]
+
+
 def _is_wanted(row: FeatureRow, config: ServerConfig, given: Mapping[str, Any]) -> bool:
     if not row.when:
         return True
-    part: Struct = config if not row.settings else config.part(load_object(row.settings))
-    for name in row.when:
-        if name.startswith(GIVEN):
-            if given.get(name.removeprefix(GIVEN)):
-                return True
-            continue
-        holder: Struct = part if name in part.__struct_fields__ else config
-        if getattr(holder, name) != getattr(type(holder)(), name):
-            return True
-    return False
+    if given.get(row.name):
+        return True
+    struct = settings_struct(row)
+    part = None if struct is None else config.parts.get(struct)  # None: nothing was said of it
+    return part is not None and any(getattr(part, name) != getattr(type(part)(), name) for name in row.when)
 
 
 def in_order(classes: Mapping[str, type[Feature]]) -> list[type[Feature]]:

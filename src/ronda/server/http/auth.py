@@ -1,7 +1,7 @@
 """Whose a request is: decided once, at the edge, by what its headers say, before anything else of it is read.
 
 without keys    any bearer is accepted, and owns what it makes: one never finds another's runs
-with keys       a key is somebody's, known by name, so that keys can be changed and what was made stays theirs. Whoever
+with keys       a key is an owner's, known by name, so that keys can be changed and what was made stays theirs. Whoever
                 has none, or one that is not known or was revoked, is told so with a 401
 """
 
@@ -46,7 +46,7 @@ class Caller(Struct, frozen=True, array_like=True):
 
 class Auth(Protocol):
     async def owner(self, headers: Headers) -> str:
-        """The name of whoever asks; "" for somebody who says nothing of themselves. Raises Unauthorized."""
+        """The name of the caller; "" for one without a name. Raises Unauthorized."""
 
 
 @runtime_checkable
@@ -148,7 +148,7 @@ class KeyAuth:
             raise Unauthorized(
                 "this server wants an API key; send one as 'Authorization: Bearer KEY' or 'x-api-key: KEY'"
             )
-        # Found by its hash, of which nobody can choose the bytes: how long that takes tells nothing of other keys.
+        # Found by its hash, whose bytes cannot be chosen: how long that takes tells nothing of other keys.
         hashed = hash_key(key[len(_BEARER) :].strip())
         row = self._known.get(hashed)
         if row is None or not hmac.compare_digest(row.hash, hashed):
@@ -168,10 +168,10 @@ class KeyAuth:
         """Read the keys once for all who wait. One of them who leaves must not keep the others from knowing."""
         if self._reading is None:
             self._reading = asyncio.create_task(self._read())
-            self._reading.add_done_callback(look_at)  # whoever waited may have left
+            self._reading.add_done_callback(look_at)  # the request that waited may have left
         reading = self._reading
         await asyncio.wait([reading])
-        reading.result()  # a store that cannot be read lets nobody in
+        reading.result()  # a store that cannot be read lets no caller in
 
     async def _read(self) -> None:
         begun = self._clock()

@@ -1,9 +1,9 @@
 """Pages in a browser are kept out, unless they are ours or the operator has named where they come from.
 
 A browser lets any page send to whatever listens on this machine, and a page whose name is made to point here may read the
-answers, too (DNS rebinding). Browsers say where a page comes from in `Origin`; nobody else does, so nobody else is asked. They
+answers, too (DNS rebinding). Browsers say where a page comes from in `Origin`; no other client does, so no other is asked. They
 leave it out where a page asks for something of its own address: so where only this machine can ask, what it calls us (`Host`)
-must be a name that nobody else can give, or one that the operator has named.
+must be a name that no other server can have, or one that the operator has named.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ronda.wire.failures import Failure
+from ronda.wire.shared.failures import Failure
 
 log = logging.getLogger("ronda.server")
 
@@ -69,7 +69,7 @@ class BrowserGuard:
         return None if page.partition("://")[2] == _text(host) else self._keep_out(scope)
 
     def _keep_out(self, scope: Scope) -> ASGIApp:
-        # Once for each name: browsers hide from whoever sits there why a page may not.
+        # Once for each name: browsers hide from their users why a page may not.
         what = refusal(scope).message
         if what not in self._reported and len(self._reported) < _MAX_NAMES:
             self._reported.add(what)
@@ -77,7 +77,7 @@ class BrowserGuard:
         return self._refused if scope["type"] == "http" else refused_socket
 
     def _knows(self, host: bytes) -> bool:
-        """Whether nobody else can give us this name. No browser leaves it empty."""
+        """Whether no other server can have this name. No browser leaves it empty."""
         name = name_of(host)
         if self._is_private and not (name == "" or is_loopback(name) or _is_number(name) or name in self._hosts):
             return False

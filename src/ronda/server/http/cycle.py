@@ -8,6 +8,7 @@ read) goes uvicorn's way.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -50,11 +51,16 @@ class Bell(asyncio.Event):
 
 
 class Cycle(RequestResponseCycle):
+    # As uvicorn has them, in each request, for a server that writes no access log: `features/request_log` does.
+    logger = logging.getLogger("uvicorn.error")
+    access_logger = logging.getLogger("uvicorn.access")
+    access_log = False
+
     # As uvicorn has them at the beginning, and as nearly all stay.
     chunked_encoding: bool | None = None
     expected_content_length = 0
 
-    gone: Callable[[], None] | None = None  # called when the connection is lost; whoever sets it takes it back
+    gone: Callable[[], None] | None = None  # called when the connection is lost; its setter takes it back
 
     def __init__(
         self, scope: HTTPScope, connection: HttpToolsProtocol, keep_alive: bool, on_response: Callable[[], None]
@@ -65,16 +71,13 @@ class Cycle(RequestResponseCycle):
         self.scope = scope
         self.transport = connection.transport
         self.flow = connection.flow
-        self.logger = connection.logger
-        self.access_logger = connection.access_logger
-        self.access_log = connection.access_log
         self.default_headers = connection.server_state.default_headers
         self.message_event = Bell()
         self.on_response = on_response
         self.keep_alive = keep_alive
         self.waiting_for_100_continue = connection.expect_100_continue
         self.body = bytearray()
-        self.is_usual = keep_alive and scope["method"] != "HEAD" and not (self.access_log or self.default_headers)
+        self.is_usual = keep_alive and scope["method"] != "HEAD" and not self.default_headers
 
     def answer(self, status: int, headers: Sequence[Header], body: bytes) -> bool:
         """Send a whole answer; False if it must go the usual way. `headers` say how long it is."""
@@ -154,7 +157,7 @@ class Cycle(RequestResponseCycle):
         """All of the request's body, if it is here."""
         if self.more_body or not self.body or self.waiting_for_100_continue or self.disconnected:
             return None
-        self.flow.resume_reading()  # or nobody would notice that the client leaves
+        self.flow.resume_reading()  # else it would not be noticed that the client leaves
         self.message_event.clear()
         body, self.body = self.body, bytearray()
         return bytes(body)

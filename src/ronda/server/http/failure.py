@@ -13,7 +13,7 @@ from ronda.server.http.body_memory import RETRY_SECONDS, NoRoom
 from ronda.server.http.incoming import Header, Json
 from ronda.store import StoreError
 from ronda.store.reach import DatabaseAway
-from ronda.wire.failures import Failure, FailureType
+from ronda.wire.shared.failures import Failure, FailureType
 
 log = logging.getLogger("ronda.server")
 

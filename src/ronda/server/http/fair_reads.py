@@ -34,7 +34,7 @@ class Pieces(asyncio.Protocol, ABC):
     @property
     @abstractmethod
     def is_paused(self) -> bool:
-        """Whoever is behind wants no more for now, and calls `go_on` later."""
+        """The reader wants no more for now, and calls `go_on` later."""
 
     def data_received(self, data: bytes) -> None:
         if len(data) <= PIECE and not self._rest and not self.is_paused:
@@ -45,7 +45,7 @@ class Pieces(asyncio.Protocol, ABC):
             self.go_on()
 
     def go_on(self) -> None:
-        """Look at the next piece soon, if there is one and somebody wants it."""
+        """Look at the next piece soon, if there is one and it is wanted."""
         if self._rest and not self._is_scheduled and not self.is_paused:
             self._is_scheduled = True
             self.loop.call_soon(self._take_next)

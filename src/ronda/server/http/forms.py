@@ -1,4 +1,4 @@
-"""Bodies that are forms with files in them, read as they come in: fields are kept, a file's bytes go to whoever takes them."""
+"""Bodies that are forms with files in them, read as they come in: fields are kept, a file's bytes go to their taker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from ronda.errors import BadRequest, TooLarge
 from ronda.server.http.incoming import Incoming, WrongType
-from ronda.wire.multipart import FormEvent, FormReader, PartBegan, PartData, PartEnded, boundary_of
+from ronda.wire.codec.multipart import FormEvent, FormReader, PartBegan, PartData, PartEnded, boundary_of
 
 _LONGEST_FIELD: Final = 64 * 1024
 _BEGINNING: Final = 1024  # bytes by which a form is known whose type says something else

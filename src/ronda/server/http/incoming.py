@@ -1,4 +1,4 @@
-"""One HTTP request as a door sees it, and answers that are ready to send.
+"""One HTTP request as a door sees it, answers that are ready to send, and a call when the client closes its connection.
 
 Doors are called for every request of every client, so they stand in front of the framework: its request objects,
 middleware and response objects would cost a third of a plain request.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qs, quote
 
 from starlette.types import Receive, Scope, Send
@@ -182,7 +182,7 @@ class Incoming:
             if message["type"] == "http.disconnect":
                 raise BadRequest("the body broke off")
             pieces.append(bytes(last))
-            # Of more than a megabyte, joining lets go of the interpreter's lock: beside the loop nobody waits for it.
+            # Of more than a megabyte, joining lets go of the interpreter's lock: beside the loop no request waits for it.
             return b"".join(pieces) if size <= LIGHT_BYTES else await aside(b"".join, pieces)
         finally:
             self._memory.release(counted)
@@ -249,3 +249,47 @@ class NoContent(Whole):
     def __init__(self) -> None:
         super().__init__(b"", 204)
         self._headers = []  # where nothing may follow, nothing is counted
+
+
+# ---- whether the client is there ----------------------------------------------------------------------------------------
+
+
+# Most answers are over before this; only longer ones are worth a task that listens for the client going away.
+_WATCH_AFTER = 0.05
+
+
+class Watch:
+    """Calls `gone` when the client closes its connection: told by the connection, where it is one of ours."""
+
+    __slots__ = ("_cycle", "_gone", "_receive", "_task", "_timer")
+
+    def __init__(self, receive: Receive, gone: Callable[[], None]) -> None:
+        cycle = getattr(receive, "__self__", None)
+        if type(cycle) is Cycle:
+            self._cycle: Cycle | None = cycle
+            if cycle.disconnected:
+                gone()
+            cycle.gone = gone
+            return
+        self._cycle = None
+        self._receive = receive
+        self._gone = gone
+        self._task: asyncio.Future[Any] | None = None
+        self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER, self._listen)
+
+    def _listen(self) -> None:
+        self._task = asyncio.ensure_future(self._until_gone())
+
+    async def _until_gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._gone()
+
+    def stop(self) -> None:
+        if self._cycle is not None:
+            self._cycle.gone = None
+            return
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None  # which knows us, by where it was cancelled: a cycle, with all that `gone` knows

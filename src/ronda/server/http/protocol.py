@@ -12,8 +12,9 @@ How long it takes is looked at once in a while (`look`), for all connections: a 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 from urllib.parse import unquote
 
 import httptools
@@ -24,10 +25,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from ronda.server.http.cycle import Cycle
 from ronda.server.http.failure import ErrorWriter
 from ronda.server.http.fair_reads import PIECE, STALL_SECONDS, Pieces
-from ronda.wire.failures import Failure
+from ronda.wire.shared.failures import Failure
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGIVersions, HTTPScope
+    from uvicorn.config import Config
+    from uvicorn.server import ServerState
 
 MAX_HEAD: Final = 64 * 1024
 HEADER_SECONDS: Final = 20.0
@@ -66,7 +69,7 @@ class _StopParser(Exception):
 
 
 class _TooEarly(Exception):
-    """Stops the parser: a connection with an answer under way becomes no WebSocket. Nobody would tell that its client is gone."""
+    """Stops the parser: a connection with an answer under way becomes no WebSocket. Else its client could leave unnoticed."""
 
 
 class _Flow(FlowControl):
@@ -84,6 +87,18 @@ class _Flow(FlowControl):
 
 
 class BoundedProtocol(Pieces, HttpToolsProtocol):
+    # What uvicorn has in each connection, and is the same in all, or is set before it is read.
+    logger, access_logger, access_log = Cycle.logger, Cycle.access_logger, Cycle.access_log
+    asgi_version = "3.0"
+    timeout_keep_alive_task = None
+    transport: asyncio.Transport = None  # type: ignore[assignment]
+    flow: FlowControl = None  # type: ignore[assignment]
+    server: tuple[str, int | None] | None = None
+    client: tuple[str, int] | None = None
+    scheme: Literal["http", "https"] | None = None
+    scope: HTTPScope = None  # type: ignore[assignment]
+    headers: list[tuple[bytes, bytes]] = None  # type: ignore[assignment]
+
     # Beside uvicorn's, which are nearly as many as an instance's dictionary is quick with.
     __slots__ = (
         "_answered",
@@ -116,7 +131,11 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
 
     def __init__(
         self,
-        *args: Any,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
         error_writer: FindErrorWriter = plain_errors,
         header_seconds: float = HEADER_SECONDS,
         body_seconds: float = BODY_SECONDS,
@@ -124,9 +143,27 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         max_body_seconds: float = MAX_BODY_SECONDS,
         stall_seconds: float = STALL_SECONDS,
         linger_seconds: float = LINGER_SECONDS,
-        **kwargs: Any,
     ) -> None:
-        super().__init__(*args, **kwargs)
+        """As uvicorn's, which looks up for each connection what is the same for all."""
+        if not config.loaded:
+            config.load()
+        self.config = config
+        self.app = config.loaded_app
+        self.loop = _loop or asyncio.get_event_loop()
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.ws_protocol_class = config.ws_protocol_class
+        self.root_path = config.root_path
+        self.limit_concurrency = config.limit_concurrency
+        self.timeout_keep_alive = config.timeout_keep_alive
+        self.app_state = app_state
+        self.server_state = server_state
+        self.connections = server_state.connections
+        self.tasks = server_state.tasks
+        self.pipeline = deque()
+        self.expect_100_continue = False
+        self.cycle = None  # type: ignore[assignment]  # as uvicorn has it
+        # Ours.
         self._rest = b""
         self._is_scheduled = False
         self._unsent = 0
@@ -158,8 +195,17 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
     # ---- reading -----------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
-        super().connection_made(transport)
+        """As uvicorn's, which asks the socket for its addresses, and that costs more than all the rest."""
+        self.connections.add(self)
+        self.transport = transport
         self.flow = _Flow(transport, self)
+        address: tuple[str, int] | str | None = transport.get_extra_info("sockname")
+        if isinstance(address, str):  # of a UNIX socket, on which a client has none
+            self.server = address, None
+        elif address is not None:
+            self.server = address[:2]  # IPv6 has four members
+            self.client = transport.get_extra_info("peername")[:2]
+        self.scheme = "https" if transport.get_extra_info("sslcontext") else "http"
 
     @property
     def is_paused(self) -> bool:
@@ -200,7 +246,7 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
                 return
             if name == b"expect":
                 self.expect_100_continue = value.lower() == b"100-continue"
-            elif self._has_host:  # somebody before us may have looked at the other one
+            elif self._has_host:  # a proxy before us may have looked at the other one
                 self._refuse_head(_bad_host("two 'Host' headers"))
             else:
                 self._has_host = True
@@ -245,7 +291,7 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         url = httptools.parse_url(self.url)
         scope, before = self._new_scope(url.path, url.query), self.cycle
         self.scope = scope
-        self.headers = []  # what comes behind the body is nobody's
+        self.headers = []  # what comes behind the body belongs to no request
         keep_alive = scope["http_version"] != "1.0" and self.parser.should_keep_alive()
         self.cycle = cycle = Cycle(scope, self, keep_alive, self.on_response_complete)
         if before is None or before.response_complete:

@@ -17,7 +17,8 @@ from ronda.server.http.incoming import Incoming
 from ronda.server.http.routing import Route
 from ronda.store.scopes import Right, Scopes, scopes_of
 
-_rights: ContextVar[frozenset[str] | None] = ContextVar("ronda_rights", default=None)
+# The scopes of the key; None: it has none, and may do what every key may.
+RIGHTS: ContextVar[frozenset[str] | None] = ContextVar("ronda_rights", default=None)
 _ABOUT: Final = "rights"
 
 
@@ -27,19 +28,14 @@ class Forbidden(BadRequest):
     status_hint = 403
 
 
-def current_rights() -> frozenset[str] | None:
-    """The scopes of the key; None: it has none, and may do what every key may."""
-    return _rights.get()
-
-
 def current_scopes() -> Scopes:
-    return scopes_of(_rights.get())
+    return scopes_of(RIGHTS.get())
 
 
 def use_rights(rights: frozenset[str] | None) -> None:
     """From now on, in this task."""
-    if rights is not None or _rights.get() is not None:
-        _rights.set(rights)
+    if rights is not RIGHTS.get():
+        RIGHTS.set(rights)
 
 
 def about_rights(rights: frozenset[str]) -> dict[str, Raw]:
@@ -62,7 +58,7 @@ def check_door(rights: frozenset[str], route: Route) -> None:
 
 
 def check_right(request: Incoming, right: Right) -> None:
-    """Raises Forbidden for a key that lacks it. On a server without keys, those who come without a name share one owner, who may
+    """Raises Forbidden for a key that lacks it. On a server without keys, callers without a name share one owner, who may
     look; what changes something for all owners needs a key."""
     may_look = right == "operate" and not request.owner and not request.key and request.rights is None
     if not may_look and not scopes_of(request.rights).has(right):

@@ -16,8 +16,8 @@ from starlette.types import ASGIApp
 from ronda.server.http.failure import ErrorWriter
 from ronda.server.http.incoming import NO_PLACES, Incoming
 from ronda.store.scopes import Right
-from ronda.wire.capabilities import Capability
-from ronda.wire.failures import Failure
+from ronda.wire.shared.capabilities import Capability
+from ronda.wire.shared.failures import Failure
 
 Handler: TypeAlias = Callable[[Incoming], Awaitable[ASGIApp]]
 
@@ -60,7 +60,7 @@ class Dialect(Struct, frozen=True):
 class Route(Struct, frozen=True):
     """One row. `{name}` in a path stands for one segment, `{name:path}` for all that is left.
 
-    What needs a `capability` is there on servers that have it. What is asked of a run, whoever drives the run answers. What
+    What needs a `capability` is there on servers that have it. What is asked of a run, its driver answers. What
     `needs_store` is refused while the database is away.
     """
 

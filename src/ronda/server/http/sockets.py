@@ -1,6 +1,6 @@
 """WebSockets as uvicorn reads them, without what one client could do to others.
 
-Text is left to whoever reads it, off the loop; no message comes in fragments without end; and messages that nobody has taken yet
+Text is left to its reader, off the loop; no message comes in fragments without end; and messages that are not taken yet
 share the memory of all requests that are being read.
 """
 
@@ -27,7 +27,7 @@ class BoundedSockets(Pieces, WebSocketsSansIOProtocol):
         super().__init__(*args, **kwargs)
         self.stall_seconds = stall_seconds
         self._memory = memory
-        self._unread = 0  # bytes that nobody has taken yet, at the most …
+        self._unread = 0  # bytes that are not taken yet, at the most …
         self._counted = 0  # … of which so many are counted among those of all requests
 
     @property
@@ -69,7 +69,7 @@ class BoundedSockets(Pieces, WebSocketsSansIOProtocol):
         return message
 
     def handle_parser_exception(self) -> None:
-        if self.conn.close_sent is None:  # it spoke before it was let in: there is nobody to say goodbye to
+        if self.conn.close_sent is None:  # it spoke before it was let in: it gets no goodbye
             self.transport.abort()
         else:
             super().handle_parser_exception()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ronda.errors import BadRequest
 from ronda.store.queue import may_have
-from ronda.wire.door_request import DoorRequest
+from ronda.wire.shared.door_request import DoorRequest
 
 if TYPE_CHECKING:
     from ronda.server.config import ServerConfig

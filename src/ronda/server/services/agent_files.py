@@ -1,8 +1,8 @@
 """A folder of `.prompty` files → agents that answer requests: each file is a model name on every door, and an `agent_id`.
 
 `FOLDER/support/triage.prompty` is `support/triage`, and what its front matter has as `name`. Files are looked at when they are
-asked for, so a change on disk is picked up with the next request; one that cannot be used says why to whoever asks for it, and
-leaves the others alone.
+asked for, so a change on disk is picked up with the next request; one that cannot be used says why to the client that asks for
+it, and leaves the others alone.
 
 A request brings a conversation, a file has inputs. The file's messages come first and the conversation goes on from there; it
 takes the place of a `thread` input where the file has one. Inputs come from the request's `inputs`; where one text that the file
@@ -29,10 +29,9 @@ from ronda.errors import BadConfig, BadRequest, RondaError, quote_names
 from ronda.prompty.dotenv import with_dotenv
 from ronda.prompty.errors import BadPrompty
 from ronda.prompty.history import PLACE_OF_THREAD, place_in, thread_of
-from ronda.prompty.inputs import kept_inputs
 from ronda.prompty.load import read_file, tell_load
 from ronda.prompty.model import Prompty, for_one_run
-from ronda.prompty.preparation import prepare
+from ronda.prompty.preparation import kept_inputs, prepare
 from ronda.prompty.report import Problem
 from ronda.prompty.tool_kinds import tools_of
 from ronda.prompty.turns import turns_of
@@ -95,8 +94,8 @@ class AgentFiles:
         return [path.relative_to(self._folder).as_posix().removesuffix(ENDING) for path in paths]
 
     def prompty(self, name: str) -> Prompty | None:
-        """The file as it is on disk now, if it can be used."""
-        known = self._look_at(name)
+        """The file of this name, or that calls itself so, as it is on disk now, if it can be used."""
+        known = self._look_at(name) or self._with_title(name)
         return None if known is None or known.target is None else known.prompty
 
     def path(self, name: str) -> str:
@@ -162,11 +161,6 @@ class AgentFiles:
                 titles.setdefault(stamp[2], name)
         self._stamps = stamps
         return titles
-
-    def problems(self) -> dict[str, str]:
-        """What is wrong with the files as they are now, by name."""
-        found = [(name, self._look_at(name)) for name in self.names()]
-        return {name: known.problem for name, known in found if known is not None and known.problem}
 
     def report(self) -> list[str]:
         """Everything the operator should know of the files, as far as it can be told without calling a model."""
@@ -279,7 +273,7 @@ def begin(
     """The inputs of a run, and the conversation it starts from."""
     _check_names(prompty, inputs)
     thread = thread_of(prompty, inputs)
-    question = _missing_question(prompty, inputs)
+    question = missing_question(prompty, inputs)
     at = next((at for at in range(len(turns) - 1, -1, -1) if type(turns[at]) is UserTurn), None)
     all_inputs = dict(inputs)
     before: tuple[Turn, ...] = turns
@@ -309,8 +303,8 @@ def _check_names(prompty: Prompty, inputs: Mapping[str, Any]) -> None:
             raise BadRequest(f"the agent has no input '{name[:100]}'; it has {there_is}", param=f"inputs.{name[:100]}")
 
 
-def _missing_question(prompty: Prompty, inputs: Mapping[str, Any]) -> str | None:
-    """The one text a file cannot do without that nobody has given."""
+def missing_question(prompty: Prompty, inputs: Mapping[str, Any]) -> str | None:
+    """The one text a file cannot do without that was not given."""
     missing = [one for one in prompty.inputs if one.required and one.default is None and one.name not in inputs]
     texts = [one.name for one in missing if one.kind == "string"]
     return texts[0] if len(texts) == 1 and len(missing) == 1 else None

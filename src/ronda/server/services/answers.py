@@ -1,9 +1,9 @@
-"""What people decide → the runs that asked: recorded and kept before anybody is told so; all of it, or nothing.
+"""What people decide, and say → the runs that asked: recorded and kept before anybody is told so; all of it, or nothing.
 
-    find the runs ──► hold those that nobody drives ──► check every answer ──► tell all of them ──► kept ──► 200
+    find the runs ──► hold those that are not driven ──► check every answer ──► tell all of them ──► kept ──► 200
                                   └─ what goes wrong up to here lets them go again ─┘
 
-A run that is driven here takes an answer at once. One that nobody drives goes on here.
+A run that is driven here takes an answer at once. One that no process drives is resumed here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
-from ronda.core.events import Answered, RunFinished
+from ronda.core.events import Answered, RunFinished, Steered
 from ronda.core.run import rebuild
 from ronda.errors import AlreadyAnswered, BadRequest, NotFound
 from ronda.host.run import LiveRun
@@ -24,7 +24,7 @@ from ronda.server.services.runs import Runs
 _TRIES: Final = 25  # while others take a run up, or leave it
 _PAUSE: Final = 0.02  # seconds between two tries
 
-AnswersByRun: TypeAlias = Mapping[str, Sequence[Answered]]
+AnswersByRun: TypeAlias = Mapping[str, Sequence[Answered | Steered]]
 
 
 class Conflict(BadRequest):
@@ -45,12 +45,16 @@ class Answers:
         """Tell a run what was decided."""
         return (await self.answer_questions(owner, {run: [answer]}))[run]
 
+    async def steer(self, run: str, owner: str, said: Steered) -> LiveRun:
+        """Tell a run something that its model hears with its next call; one that waits for people goes on waiting."""
+        return (await self.answer_questions(owner, {run: [said]}))[run]
+
     async def answer_questions(self, owner: str, answers: AnswersByRun, *, waits: bool = False) -> dict[str, LiveRun]:
-        """Tell runs what was decided. `waits`: somebody stays with those that go on here when they ask again."""
+        """Tell runs what was decided. `waits`: a client stays with those that are resumed here when they ask again."""
         for _ in range(_TRIES):
             try:
                 return await self._tell_all(owner, answers, waits)
-            except JournalConflict:  # somebody takes one up, or is about to leave it
+            except JournalConflict:  # another process takes one up, or is about to leave it
                 await asyncio.sleep(_PAUSE)
         names = ", ".join([f"'{run}'" for run in answers if run not in self._runs.live])
         raise Conflict(f"the run {names} is driven by another process", code="run_is_elsewhere")
@@ -84,7 +88,7 @@ class Answers:
         return live is not None and live.run.start.owner == owner
 
     async def _check_waiting(self, run: str, owner: str) -> None:
-        """Looking at a run needs no hold: one is taken only where somebody may have an answer for it."""
+        """Looking at a run needs no hold: one is taken only where there may be an answer for it."""
         events = await self._runs.read(run, owner)
         if not events:
             raise NotFound(f"the run '{run[:100]}' does not exist, or is not kept any more", param="id")
@@ -93,15 +97,15 @@ class Answers:
         if not rebuild(events).is_waiting:
             raise JournalConflict(f"run {run!r} is driven, or about to be")
 
-    async def find_question(self, id: str, owner: str) -> str | None:
+    async def find_question(self, question_id: str, owner: str) -> str | None:
         """The run that asks, or has asked."""
-        return (await self._runs.journal.runs_of_calls(owner, [id])).get(id)
+        return (await self._runs.journal.runs_of_calls(owner, [question_id])).get(question_id)
 
 
-def _check(run: str, live: LiveRun | None, answers: Sequence[Answered]) -> None:
+def _check(run: str, live: LiveRun | None, answers: Sequence[Answered | Steered]) -> None:
     if live is None or live.inbox is None:
         raise JournalConflict(f"run {run!r} was left just now")
-    ids = [answer.id for answer in answers]
+    ids = [answer.id for answer in answers if type(answer) is Answered]
     if len(set(ids)) < len(ids):
         raise AlreadyAnswered(f"a question of run '{run}' is answered twice")
     for answer in answers:

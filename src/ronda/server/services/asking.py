@@ -10,8 +10,8 @@ from msgspec import Struct
 from ronda.core.parts import Turn
 from ronda.core.plan import ToolChoice
 from ronda.server.services.models import Target
-from ronda.wire.capabilities import Need
-from ronda.wire.door_request import DoorRequest
+from ronda.wire.shared.capabilities import Need
+from ronda.wire.shared.door_request import DoorRequest
 
 # The id of the API key that a request came with, for the runs that it opens: a feature that counts by keys sets it.
 CALLER_KEY: ContextVar[str] = ContextVar("ronda_caller_key", default="")

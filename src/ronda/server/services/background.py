@@ -1,4 +1,4 @@
-"""Runs that nobody waits for: queued when they come, and driven by whichever process has room.
+"""Runs that no client waits for: queued when they come, and driven by whichever process has room.
 
 a request ──► journaled, queued ──► 202 ……… claimed ──► driven as any run ──► taken off the queue
                                      a process that ends gives its runs back; one that dies loses them when its leases
@@ -62,6 +62,7 @@ class Background:
         self._worker = new_id("worker")
         self._claimed: set[str] = set()  # runs that are this worker's, driven or not …
         self._may_have_more = False  # … as far as it was told
+        self._renew_at = 0.0  # not with each run that is over: that would be a write of all of them for each
         self._driven: dict[str, LiveRun] = {}
         self._taking: dict[str, asyncio.Task[None]] = {}  # runs that are claimed, and not driven yet
         self._news = asyncio.Event()
@@ -70,7 +71,7 @@ class Background:
     # ---- adding ------------------------------------------------------------------------------------------------------
 
     async def add(self, lives: Sequence[LiveRun]) -> None:
-        """Leave runs that were opened to whoever claims them: they are kept before they are queued. All of them, or none."""
+        """Leave runs that were opened to the process that claims them: they are kept before they are queued. All, or none."""
         try:
             for live in lives:
                 await live.keep()
@@ -92,8 +93,8 @@ class Background:
         await self._queue.enqueue(queued, config.background_queue, config.background_queue_per_owner)
 
     async def _take_back(self, lives: Sequence[LiveRun], *, is_awaited: bool) -> None:
-        """Have runs end, queued or not: whoever asked for them is told that there are none. That may take until a store is there
-        again, for which nobody waits who need not."""
+        """Have runs end, queued or not: the client that asked for them is told that there are none. That may take until a store
+        is there again; only callers that must wait for that do."""
         ends = []
         for live in lives:
             live.leave()
@@ -136,7 +137,7 @@ class Background:
         while not self._runs.stopping:
             self._news.clear()
             try:
-                if self._claimed or self._may_have_more:
+                if self._may_have_more or (self._claimed and self._runs.clock() >= self._renew_at):
                     await self._renew()
                 await self._claim_all()
             except RondaError as error:
@@ -149,7 +150,9 @@ class Background:
                     await self._news.wait()
 
     async def _renew(self) -> None:
-        renewed = await self._queue.renew(self._worker, self._runs.clock() + LEASE_SECONDS)
+        now = self._runs.clock()
+        renewed = await self._queue.renew(self._worker, now + LEASE_SECONDS)
+        self._renew_at = now + LOOKS_EVERY
         self._may_have_more = False
         for claimed in renewed:
             live = self._driven.get(claimed.run)
@@ -175,8 +178,8 @@ class Background:
             self._take_soon(claimed)
 
     def _take_soon(self, claimed: ClaimedRun, problem: BaseException | None = None) -> None:
-        """Drive a run, and try that for as long as it takes: it is ours while we live, so nobody else would. `problem`: why it
-        was not driven to its end just now."""
+        """Drive a run, and try that for as long as it takes: it is ours while we live, so no other process would. `problem`: why
+        it was not driven to its end just now."""
         run = claimed.run
         self._claimed.add(run)
         if run in self._taking or run in self._driven:  # claimed again, since its lease ran out meanwhile

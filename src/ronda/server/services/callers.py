@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Final, Protocol
 
 from ronda.server.http.auth import Auth, Caller, CallerAuth, KeyAuth, Unauthorized
-from ronda.server.http.incoming import Header, Headers, Incoming
+from ronda.server.http.incoming import Header, Incoming
 from ronda.server.http.routing import Route
 from ronda.server.services.other_processes import OtherProcesses
 from ronda.store.keys import KeyRow
@@ -17,7 +17,13 @@ SIGNED_IN_BY: Final = "feature:"  # before the name of a feature, in the place o
 class CallerFeatures(Protocol):
     """What is asked of the server's features."""
 
-    def may_sign_in(self, headers: Headers) -> bool: ...
+    @property
+    def signs_in_all(self) -> bool:
+        """Whether any request may be of an owner whom a feature knows …"""
+
+    @property
+    def sign_in_headers(self) -> Sequence[bytes]:
+        """… or one with such a header."""
 
     @property
     def admitting(self) -> Sequence[object]: ...
@@ -35,16 +41,17 @@ class Callers:
         self._features = features
         self._others = others
 
-    async def sign_in(self, request: Incoming) -> None:
+    def sign_in(self, request: Incoming) -> Awaitable[None]:
         """Find out whose a new request is. Raises Unauthorized, or DatabaseAway."""
         if (reach := self._others.reach) is None:
-            await self._sign_in(request)
-        else:
-            reach.check()
-            await reach.wait_for(self._sign_in(request))
+            return self._sign_in(request)
+        reach.check()
+        return reach.wait_for(self._sign_in(request))
 
     async def _sign_in(self, request: Incoming) -> None:
-        if self._features.may_sign_in(request.headers) and await self._features.sign_in(request):
+        features = self._features
+        may_know = features.signs_in_all or not request.headers.keys().isdisjoint(features.sign_in_headers)
+        if may_know and await features.sign_in(request):
             return
         if not isinstance(self.auth, KeyAuth):  # a program's own
             request.owner = await self.auth.owner(request.headers)

@@ -15,7 +15,7 @@ from ronda.errors import BadRequest, NotFound
 from ronda.files.file_store import FileFacts, FileStore, not_found
 from ronda.server.services.session_folders import SessionFolders
 from ronda.store.containers import Containers
-from ronda.wire.containers import session_of
+from ronda.wire.shared.containers import session_of
 
 _MOST_CONTAINERS = 1000
 _TOUCH_SECONDS = 30.0  # its last use is noted no more often
@@ -49,12 +49,14 @@ class ContainerHost:
         await self._rows.put(owner, made)
         return made
 
-    async def find(self, owner: str, id: str) -> StoredContainer:
+    async def find(self, owner: str, container_id: str) -> StoredContainer:
         """One that was made, or the session of a run that has left something: a folder, or files."""
-        session = session_of(id)
+        session = session_of(container_id)
         found = None if session is None else await self._find(owner, session)
         if found is None:
-            raise NotFound(f"Container '{id[:200]}' not found.", param="container_id", code="container_not_found")
+            raise NotFound(
+                f"Container '{container_id[:200]}' not found.", param="container_id", code="container_not_found"
+            )
         return found
 
     async def _find(self, owner: str, session: str) -> StoredContainer | None:
@@ -72,7 +74,7 @@ class ContainerHost:
         return None
 
     def _is_over(self, owner: str, container: StoredContainer) -> bool:
-        """Nobody has used it for its minutes: no request, and no call of a run that may have begun long before."""
+        """It was unused for its minutes: no request, and no call of a run that may have begun long before."""
         now = self._clock()
         if not container.is_over(now):
             return False
@@ -93,9 +95,9 @@ class ContainerHost:
                 made[file.session] = StoredContainer(file.session, file.session, file.created, file.created)
         return sorted(made.values(), key=lambda one: one.created)
 
-    async def use(self, owner: str, id: str) -> StoredContainer:
+    async def use(self, owner: str, container_id: str) -> StoredContainer:
         """A run works in it."""
-        container, now = await self.find(owner, id), self._clock()
+        container, now = await self.find(owner, container_id), self._clock()
         if await self._rows.find(owner, container.session) is not None and now - container.active > _TOUCH_SECONDS:
             await self._rows.put(owner, replace(container, active=now))
         return container
@@ -110,15 +112,15 @@ class ContainerHost:
     async def files(self, owner: str, session: str) -> list[StoredFile]:
         return await self._files.of(owner, session)
 
-    async def file(self, owner: str, session: str, id: str) -> StoredFile:
-        file = await self._files.find(owner, id)
+    async def file(self, owner: str, session: str, file_id: str) -> StoredFile:
+        file = await self._files.find(owner, file_id)
         if file.session != session:
-            raise not_found(id)
+            raise not_found(file_id)
         return file
 
-    async def copy(self, owner: str, session: str, id: str) -> StoredFile:
+    async def copy(self, owner: str, session: str, file_id: str) -> StoredFile:
         """A file of the owner's, for this container: the same bytes under an id of its own."""
-        file = await self._files.find(owner, id)
+        file = await self._files.find(owner, file_id)
         async with self._files.receive(owner) as upload:
             async for piece in self._files.pieces(file):
                 await upload.write(piece)

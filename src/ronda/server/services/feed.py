@@ -27,8 +27,8 @@ from ronda.journal import RunQuery, RunSummary
 from ronda.journal.tally import owner_mark
 from ronda.server.services.run_rows import write_row
 from ronda.server.services.run_states import queued_runs
-from ronda.wire.events import wire_event
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
+from ronda.wire.own.events import wire_event
 
 if TYPE_CHECKING:
     from ronda.host.supervisor import Supervisor

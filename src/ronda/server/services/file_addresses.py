@@ -1,6 +1,6 @@
 """Files that a request names by their address, for models whose API takes none: fetched before the run begins.
 
-Whoever can be sent an address fetches it himself. What was fetched is part of the run, so that nobody fetches it twice.
+An upstream that takes addresses fetches them itself. What was fetched is part of the run, so that it is fetched once.
 """
 
 from __future__ import annotations
@@ -19,19 +19,6 @@ if TYPE_CHECKING:
     from ronda.server.config import ServerConfig
 
 MAX_FILES: Final = 10  # of one request: as large as its body may be, all together
-
-
-def files_in(turns: Sequence[Turn]) -> list[File]:
-    return [part for turn in turns if type(turn) is UserTurn for part in turn.parts if type(part) is File]
-
-
-def has_files(turns: Sequence[Turn]) -> bool:
-    for turn in turns:
-        if type(turn) is UserTurn:
-            for part in turn.parts:
-                if type(part) is File:
-                    return True
-    return False
 
 
 def named_files(turns: Sequence[Turn]) -> list[File]:

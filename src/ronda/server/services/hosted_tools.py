@@ -2,7 +2,7 @@
 
 this server     what it has
 the service     what this server lacks
-neither         what the rules of the operator, or of the request, are against. The service runs such calls itself: nobody
+neither         what the rules of the operator, or of the request, are against. The service runs such calls itself: no person
                 here could deny one, or ask a person about it, so that the request is refused
 """
 
@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from ronda.core.permissions import unseen_approval
 from ronda.core.plan import Approval, PermissionRule
-from ronda.drive import capabilities_of
+from ronda.drive import Tool, capabilities_of
 from ronda.errors import BadRequest
-from ronda.wire.capabilities import Need
+from ronda.wire.shared.capabilities import Need
 
 if TYPE_CHECKING:
     from ronda.server.services.models import Target
     from ronda.server.services.toolbox import Toolbox
+    from ronda.tools.mcp.servers import ServerStatus
 
 _WHY: Final[dict[Approval, str]] = {
     "deny": "it is denied here (--agent-permission, or a rule for it)",
@@ -32,6 +33,19 @@ class ServerNames(Protocol):
     """Knows the MCP servers that a request may name here."""
 
     def has(self, need: Need) -> bool: ...
+
+
+class ConnectedServers(Protocol):
+    def status(self) -> Sequence[ServerStatus]: ...
+
+    def all_tools(self) -> Sequence[Tool]: ...
+
+
+class OperatorServers(Protocol):
+    """The MCP servers that the operator has named."""
+
+    def here(self) -> ConnectedServers:
+        """As the event loop of now is connected to them."""
 
 
 def needs_met_here(

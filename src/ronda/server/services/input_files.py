@@ -23,8 +23,8 @@ from ronda.server.services.file_addresses import named_files, with_files
 from ronda.tools.files.documents import Documents, ExtractedText, is_document
 from ronda.tools.files.reading import READ
 from ronda.tools.files.session_files import as_data_url, content_id, decode, media_type
-from ronda.wire.file_kinds import OCTETS, Utf8Check, format_of, mime_type_of
-from ronda.wire.input_files import is_listed
+from ronda.wire.shared.file_kinds import OCTETS, Utf8Check, format_of, mime_type_of
+from ronda.wire.upstream.input_files import is_listed
 
 if TYPE_CHECKING:
     from ronda.core.files import StoredFile
@@ -35,7 +35,7 @@ PREVIEWS_CHARS: Final = 32_768  # of all files together
 _LONGEST_INLINE: Final = 64 * 1024 * 1024
 _LONGEST_SENT: Final = 32 * 1024 * 1024  # of a file that goes to the model as it is: services take no more
 _IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-# As this server names files: an id like that is nobody else's.
+# As this server names files: no other service has such ids.
 _OUR_ID: Final = re.compile(r"file-[0-9a-f]{32}|file_[0-9a-f]{12}_r\d+_\d+")
 
 
@@ -77,15 +77,15 @@ class InputFiles:
             return (Image(data), await self.list_file(stored)) if self._runs_code else (Image(data),)
         return (await self.list_file(stored),)
 
-    async def find(self, id: str) -> StoredFile | None:
+    async def find(self, file_id: str) -> StoredFile | None:
         """None for one that may be of the model's own service."""
         try:
-            return await self._store.find(self._owner, id)
+            return await self._store.find(self._owner, file_id)
         except NotFound:
-            if self._able.keeps_files and not _OUR_ID.fullmatch(id):
+            if self._able.keeps_files and not _OUR_ID.fullmatch(file_id):
                 return None
             raise BadRequest(
-                f"Input file `{id[:200]}` was not found.", param="file_id", code="file_not_found"
+                f"Input file `{file_id[:200]}` was not found.", param="file_id", code="file_not_found"
             ) from None
 
     async def list_file(self, stored: StoredFile) -> File:
@@ -138,7 +138,7 @@ def _beginning(data: bytes) -> str:
 
 
 def mount_names(files: Sequence[str]) -> list[str]:
-    """Under what names files stand in a workspace, for each of these. The same whoever asks."""
+    """Under what names files stand in a workspace, for each of these. The same for every caller."""
     return clean_names(["skills", *files])[1:]
 
 

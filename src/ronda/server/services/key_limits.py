@@ -11,10 +11,10 @@ from ronda.core.found_tools import FIND_TOOLS
 from ronda.core.plan import PermissionRule
 from ronda.server.services.toolbox import Offer
 from ronda.store.scopes import NOTHING, Scopes
-from ronda.wire.code_tools import READ_FILE
+from ronda.wire.shared.code_tools import READ_FILE
 
 # Of the server's own working: they reach nothing that the run has not.
-_ALWAYS: Final = (FIND_TOOLS, READ_FILE)
+OWN_WORKING: Final = (FIND_TOOLS, READ_FILE)
 _CODE: Final = "code"  # the label of tools that run code
 
 
@@ -25,7 +25,7 @@ def rules_under(scopes: Scopes, rules: tuple[PermissionRule, ...], profile: str)
         rules = (*rules, PermissionRule(scopes.permission))
     if scopes.tools is not None:
         allowed = tuple([pattern for pattern in scopes.tools if pattern != NOTHING])
-        rules = (*rules, PermissionRule("deny", but=(*allowed, *_ALWAYS)))
+        rules = (*rules, PermissionRule("deny", but=(*allowed, *OWN_WORKING)))
     if not scopes.allows_profile(profile):
         rules = (*rules, PermissionRule("deny", labels=(_CODE,)))
     return rules
@@ -40,12 +40,7 @@ def offer_under(scopes: Scopes, offer: Offer, profile: str) -> Offer:
         spec.name
         for spec in offer.specs
         if spec.kind != "caller"
-        and spec.name not in _ALWAYS
+        and spec.name not in OWN_WORKING
         and (not scopes.allows_tool(spec.name) or (_CODE in spec.labels and not runs_code))
     }
-    if not gone:
-        return offer
-    specs = tuple([spec for spec in offer.specs if spec.name not in gone])
-    handlers = {name: tool for name, tool in offer.handlers.items() if name not in gone}
-    stand_ins = {called: tuple([one for one in names if one not in gone]) for called, names in offer.stand_ins.items()}
-    return Offer(specs, handlers, stand_ins, offer.about)
+    return offer.without(gone)

@@ -15,27 +15,26 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from ronda.core.events import Event
-from ronda.core.parts import ToolTurn, Turn
+from ronda.core.parts import ToolTurn, Turn, files_in
 from ronda.core.splice import Exchange, exchanges, last_exchanges
 from ronda.core.taint import CLEAN, PRIVATE, UNTRUSTED, marks_by_name, marks_of, marks_of_file
 from ronda.drive.offload import aside, is_heavy
 from ronda.errors import NotFound
-from ronda.server.services.file_addresses import files_in
 from ronda.store import StoreError
 from ronda.store.marks import of_answer, of_run, of_session
-from ronda.wire.code_tools import LIST_FILES, PYTHON, READ_FILE, SHELL
-from ronda.wire.web_search import EXTRACT, SEARCH
+from ronda.wire.shared.code_tools import LIST_FILES, PYTHON, READ_FILE, SHELL
+from ronda.wire.web.search import EXTRACT, SEARCH
 
 if TYPE_CHECKING:
     from ronda.core.run import Run
     from ronda.files.file_store import FileStore
     from ronda.host.run import BeforeEnd, LiveRun
     from ronda.store.catalog import Catalog
-    from ronda.wire.door_request import DoorRequest
+    from ronda.wire.shared.door_request import DoorRequest
 
 log = logging.getLogger("ronda.server")
 
-_SECRET_NAME: Final = "answers"  # of what answers are hashed with: whoever reads a row cannot try out what was said
+_SECRET_NAME: Final = "answers"  # of what answers are hashed with: a reader of the row cannot try out what was said
 
 
 # Of tools that have the same names on every server: a conversation may be of another, or of one that was started with them.
@@ -83,9 +82,9 @@ class RunMarks:
     async def _sessions_of(self, owner: str, files: Iterable[str]) -> list[str]:
         """The sessions in which these files were made: what is in one, a run there may have read."""
         sessions: list[str] = []
-        for id in dict.fromkeys(files):
+        for file_id in dict.fromkeys(files):
             try:
-                file = await self._files.find(owner, id)
+                file = await self._files.find(owner, file_id)
             except NotFound:  # it is one of the model's own service, say
                 continue
             if file.session:

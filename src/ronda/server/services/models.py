@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from ronda._doctor import Line
 from ronda.core.events import AgentFile
 from ronda.core.parts import Turn
 from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
@@ -19,13 +20,21 @@ from ronda.core.run import Run
 from ronda.drive import Provider, Tool, capabilities_of
 from ronda.errors import BadRequest, NotFound, quote_names
 from ronda.providers import split_spec
-from ronda.server.http.rights import Forbidden, current_rights, current_scopes
+from ronda.server.http.rights import RIGHTS, Forbidden, current_scopes
 from ronda.store.scopes import Scopes
-from ronda.wire.capabilities import Need
+from ronda.wire.shared.capabilities import Need
 
 
 def _as_they_are(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     return turns
+
+
+class TargetTools(Struct, frozen=True):
+    """What a model, or an agent that a client made, has beside its own tools; and what the caller is told about those left
+    out."""
+
+    tools: tuple[Tool, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class TargetOpening(Struct, frozen=True):
@@ -62,7 +71,7 @@ class Target(Struct, frozen=True):
     needs: tuple[Need, ...] = ()  # what the server must have for it
     opener: Opener | None = None  # of an agent whose turns and tools depend on the request
     max_tokens: int | None = None  # of one answer; a request may ask for less
-    read_answer: Callable[[Run], Any] | None = None  # told in a span of its own, where somebody traces
+    read_answer: Callable[[Run], Any] | None = None  # told in a span of its own, where a tracer is on
     format_is_wish: bool = False  # the format of its own options; that of a request is not
     version: int = 0  # of an agent that has several
 
@@ -113,9 +122,18 @@ def not_redeclared(declared: tuple[ToolSpec, ...], requested: tuple[ToolSpec, ..
     return tuple([spec for spec in declared if spec.name not in names])
 
 
+def examine_model(name: str, target: Target, key: str | None) -> Line:
+    """What is known of a model without asking it. `key` is the variable that its key is looked for in, and is not."""
+    if key is not None:
+        return Line(name, "fails", f"{target.spec} needs a key", f"set {key}")
+    if (problem := capabilities_of(target.provider).problem) is not None and (why := problem()):
+        return Line(name, "fails", f"{target.spec}: {why}")
+    return Line(name, "works", target.spec)
+
+
 def check_target(target: Target, name: str) -> None:
     """Raises Forbidden for a model or an agent, by one of its names, that the key of the request is not for."""
-    if current_rights() is None:
+    if RIGHTS.get() is None:
         return
     scopes = current_scopes()
     if not target.is_agent:
@@ -125,6 +143,12 @@ def check_target(target: Target, name: str) -> None:
         raise _forbidden("agent", name)
     elif scopes.agents is None and not scopes.allows_model((target.spec, target.spec.partition(":")[2])):
         raise _forbidden("model", target.spec)
+
+
+def check_model_names(names: Sequence[str]) -> None:
+    """Raises Forbidden for a model, by all of its names, that the key of the request is not for."""
+    if RIGHTS.get() is not None and not current_scopes().allows_model(names):
+        raise _forbidden("model", names[0])
 
 
 def _forbidden(kind: str, name: str) -> Forbidden:
@@ -186,7 +210,7 @@ class Models:
         )
 
     def _check_default(self) -> None:
-        if current_rights() is not None and not current_scopes().allows_model(self._names):
+        if RIGHTS.get() is not None and not current_scopes().allows_model(self._names):
             raise _forbidden("model", self.default.name)
 
     def names_for(self, scopes: Scopes) -> list[str]:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 class OtherProcesses:
     """Each is None until the server has joined them, and stays so where it is alone."""
 
-    peers: Peers | Replicas | None = None  # of the data folder, or of the database …
-    replicas: Replicas | None = None  # … the latter
-    reach: Reach | None = None  # of that database
+    __slots__ = ("peers", "reach", "replicas")
+
+    def __init__(self) -> None:
+        self.peers: Peers | Replicas | None = None  # of the data folder, or of the database …
+        self.replicas: Replicas | None = None  # … the latter
+        self.reach: Reach | None = None  # of that database

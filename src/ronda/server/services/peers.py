@@ -2,7 +2,7 @@
 
     a request ──► here ── the run is driven elsewhere ──► that process's own socket, in the data folder ──► its answer, as it is
 
-So whoever is asked can follow, steer, answer and end any run. One that is gone is not asked: then the journal says what it has.
+So every process can follow, steer, answer and end any run. One that is gone is not asked: then the journal says what it has.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from typing import Final, Protocol
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.errors import RondaError
-from ronda.server.http.incoming import Header, Incoming
-from ronda.server.http.watch import Watch
+from ronda.server.http.incoming import Header, Incoming, Watch
 
 FORWARDED_HEADER: Final = b"x-ronda-forwarded"  # so that no request goes round in circles
 _OF_THE_CONNECTION: Final = frozenset(
@@ -67,7 +66,7 @@ class Peers:
             self._folder = None
 
     async def answer(self, incoming: Incoming, run: str, most: int) -> ASGIApp | None:
-        """What the process that drives a run says to a request; None if nobody else drives it."""
+        """What the process that drives a run says to a request; None if no other process drives it."""
         if FORWARDED_HEADER in incoming.headers or (process := await self._journal.driver_of(run)) is None:
             return None
         try:

@@ -1,4 +1,4 @@
-"""Runs that nobody drives, although they have no end → driven on, or ended with a reason. Each by itself.
+"""Runs that no process drives, although they have no end → driven on, or ended with a reason. Each by itself.
 
     a server starts · another process is gone · a run broke down here · a question's time is up ──► `recover`
 
@@ -59,7 +59,7 @@ class Patience:
 
 
 class Recovery:
-    """`settle` is for whoever else has something to do about a run that must not stay undone."""
+    """`settle` is for other services that have something to do about a run that must not stay undone."""
 
     def __init__(self, runs: Runs, reopener: Reopener, queue: Queue, supervisor: Supervisor) -> None:
         self._runs = runs
@@ -70,9 +70,11 @@ class Recovery:
         self._timers: dict[str, asyncio.TimerHandle] = {}  # of questions, by run
 
     async def recover_all(self) -> None:
-        """Everything that nobody drives, once. Raises StoreError if it cannot be looked for."""
+        """Everything that no process drives, once. Raises StoreError if it cannot be looked for."""
         unfinished = await self._runs.journal.unfinished_runs()  # parents come before their children
-        queued = {entry.run for entry in await self._queue.list(self._runs.clock())}  # whoever claims one drives it
+        queued = {
+            entry.run for entry in await self._queue.list(self._runs.clock())
+        }  # the process that claims one drives it
         for left in unfinished:
             if left.run not in queued:
                 await self.recover(left.run, left.start)
@@ -86,7 +88,7 @@ class Recovery:
             self.recover_soon(run, problem)
 
     def recover_soon(self, run: str, problem: BaseException | None = None) -> None:
-        """The same, for those who do not wait. `problem`: what went wrong with it just now."""
+        """The same, for callers that do not wait. `problem`: what went wrong with it just now."""
         if run not in self._settling and not self._runs.stopping:
             work = self.settle(run, lambda: self._try(run), problem)
             task = self._settling[run] = self._supervisor.do(f"the recovery of run {run}", work)
@@ -107,7 +109,7 @@ class Recovery:
             return  # another process was faster
 
     async def _is_orphan(self, start: RunStarted) -> bool:
-        """Of a run that is a call of another: whoever drives the parent drives it, unless the parent is over."""
+        """Of a run that is a call of another: the driver of the parent drives it, unless the parent is over."""
         parent = [] if start.parent is None else await self._runs.journal.read(start.parent[0])
         return not parent or type(parent[-1]) is RunFinished
 
@@ -170,7 +172,7 @@ class Recovery:
     # ---- what waits for people ---------------------------------------------------------------------------------------
 
     def expire_later(self, run: Run) -> None:
-        """A run waits, and nobody drives it: go on with it when the first of its questions closes by itself."""
+        """A run waits, and no process drives it: resume it when the first of its questions closes by itself."""
         if (timer := self._timers.pop(run.id, None)) is not None:
             timer.cancel()
         if (seconds := seconds_left(run)) != inf:
@@ -201,7 +203,7 @@ def report_breakdown(error: BaseException, run: Run) -> None:
 
 
 def _reason(problem: BaseException) -> str:
-    """For whoever asked for the run."""
+    """For the client that asked for the run."""
     return problem.public if isinstance(problem, RondaError) else describe_error(problem)
 
 

@@ -1,11 +1,11 @@
 """Our half of a conversation that a caller sends whole, put back where the caller's half stands, and what we did before it.
 
-A caller sends back its own calls and their results, under ids that are ours (`wire.call_ids`). The run that handed them out
-knows the whole turn: the rounds the caller never saw, the sibling calls, their results. A run is used only if the calls have
+A caller sends back its own calls and their results, under ids that are ours (`wire.shared.call_ids`). The run that handed them
+out knows the whole turn: the rounds the caller never saw, the sibling calls, their results. A run is used only if the calls have
 the names that it gave them.
 
-Calls that ran here come back as the caller was told of them (`wire.told_calls`). That is the caller's word, and stands but for
-one thing: of a call that people were asked about, the journal knows what came of it.
+Calls that ran here come back as the caller was told of them (`wire.shared.told_calls`). That is the caller's word, and stands
+but for one thing: of a call that people were asked about, the journal knows what came of it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ronda.core.run import Run, rebuild
 from ronda.core.transcript import join_turns
 from ronda.errors import BadRequest
 from ronda.journal import Journal
-from ronda.wire.call_ids import open_calls, rename_calls, stored_id, stored_ids
-from ronda.wire.told_calls import approval_of, is_told, run_of
+from ronda.wire.shared.call_ids import open_calls, rename_calls, stored_id, stored_ids
+from ronda.wire.shared.told_calls import approval_of, is_told, run_of
 
 _AT_ONCE: Final = 256  # turns that are looked at before other requests have their turn
 
@@ -57,20 +57,20 @@ class _Runs:
         self._read: dict[str, tuple[Run, list[Event]] | None] = {}
 
     async def find(self, journals: Sequence[Journal], owner: str, turns: Sequence[Turn]) -> bool:
-        ids = dict.fromkeys([id for turn in turns for id in _ids(turn)])
+        ids = dict.fromkeys([call_id for turn in turns for call_id in _ids(turn)])
         if not ids:
             return False
-        ours = [*stored_ids(ids), *[question for id in ids if (question := approval_of(id)) is not None]]
+        ours = [*stored_ids(ids), *[question for call_id in ids if (question := approval_of(call_id)) is not None]]
         for journal in journals:
-            if left := [id for id in ours if id not in self._places]:
+            if left := [call_id for call_id in ours if call_id not in self._places]:
                 found = await journal.runs_of_calls(owner, left)
-                self._places |= {id: (journal, run) for id, run in found.items()}
+                self._places |= {call_id: (journal, run) for call_id, run in found.items()}
         return bool(self._places)
 
-    async def of(self, id: str) -> tuple[Run, list[Event]] | None:
-        if id not in self._places:
+    async def of(self, call_id: str) -> tuple[Run, list[Event]] | None:
+        if call_id not in self._places:
             return None
-        journal, name = self._places[id]
+        journal, name = self._places[call_id]
         if name not in self._read:
             events = await journal.read(name)
             self._read[name] = (rebuild(events), events) if events else None
@@ -131,8 +131,8 @@ def _add_results(joined: list[Turn], results: dict[str, ToolResult]) -> None:
 
 async def _find(runs: _Runs, calls: Mapping[str, str | None]) -> _Asker | None:
     """The run that handed all these calls out; their names are not known where the caller brings results alone."""
-    for id in calls:
-        found = await runs.of(stored_id(id))
+    for call_id in calls:
+        found = await runs.of(stored_id(call_id))
         if found is None:
             continue
         run, events = found
@@ -149,7 +149,7 @@ async def _find(runs: _Runs, calls: Mapping[str, str | None]) -> _Asker | None:
 
 def _drop_told(joined: list[Turn], run: str) -> None:
     """What the caller was told of the rounds of a run whose own turns take their place."""
-    while joined and (ids := _ids(joined[-1])) and all(run_of(id) == run for id in ids):
+    while joined and (ids := _ids(joined[-1])) and all(run_of(call_id) == run for call_id in ids):
         joined.pop()
 
 

@@ -12,7 +12,7 @@ from ronda.host.run import drive_on
 
 
 class RemoteApprover:
-    """Drives a run on when somebody has answered, or a question's time is up. Whoever follows the run waits meanwhile, but not
+    """Drives a run on when a person has answered, or a question's time is up. Followers of the run wait meanwhile, but not
     for longer than `seconds`: then the run stays as it is, and needs no process until it is answered. `left` is told."""
 
     def __init__(self, run: Run, inbox: Inbox, seconds: float, left: Callable[[Run], None]) -> None:

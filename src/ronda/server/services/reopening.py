@@ -1,4 +1,4 @@
-"""A run that nobody drives → the same run, driven here: with the model and the tools that its first event names.
+"""A run that no process drives → the same run, driven here: with the model and the tools that its first event names.
 
     journal.read ──► is there something to drive? ──► journal.resume ──► previews, model, tools, session ──► LiveRun
 
@@ -27,13 +27,14 @@ from ronda.host.recovery import previews_of_round, seconds_left
 from ronda.host.run import LiveRun
 from ronda.journal.holds import release_on_error
 from ronda.server.http.rights import rights_of, use_rights
-from ronda.server.services.models import Models, Target
+from ronda.server.services.agents import AgentFolder
+from ronda.server.services.models import Models, Target, TargetTools
 from ronda.server.services.runs import BROKEN_OFF, Runs
 from ronda.server.services.toolbox import DECLARED_KINDS, Toolbox
 from ronda.store import StoreError
+from ronda.tools.loop_pools import close_shared
 
 if TYPE_CHECKING:
-    from ronda.server.services.agent_files import AgentFiles
     from ronda.server.services.supplies import Supplier
 
 Over: TypeAlias = Callable[[LiveRun], None]
@@ -56,9 +57,11 @@ class ReopeningFeatures(Protocol):
 
     async def reopen_tools(self, start: RunStarted, events: Sequence[Event]) -> Mapping[str, Tool]: ...
 
+    async def target_tools(self, target: Target, owner: str) -> TargetTools: ...
+
 
 class Reopener:
-    """`agent_tools`: the settings' table of agents that are tools. `supplier` is called for the first run."""
+    """`supplier` is called for the first run."""
 
     def __init__(
         self,
@@ -67,31 +70,29 @@ class Reopener:
         toolbox: Toolbox,
         features: ReopeningFeatures,
         supplier: Callable[[], Supplier],
-        agent_files: AgentFiles | None,
-        agent_tools: Mapping[str, Sequence[str]],
+        agent_folder: Callable[[], AgentFolder | None],
     ) -> None:
         self._runs = runs
         self._models = models
         self._toolbox = toolbox
         self._features = features
         self._supplier = supplier
-        self._agent_files = agent_files
-        self._agent_tools = agent_tools
+        self._agent_folder = agent_folder
 
-    async def take_up(self, id: str, over: Over, *, was_driven: bool = True) -> LiveRun | None:
-        """Drive on a run that nobody drives; None if there is nothing to drive. `over` is called when it is over. `was_driven`:
-        by a process that is gone; else it has only been queued, if nothing has happened in it. Raises JournalConflict if it is
-        driven."""
+    async def take_up(self, run_id: str, over: Over, *, was_driven: bool = True) -> LiveRun | None:
+        """Drive on a run that no process drives; None if there is nothing to drive. `over` is called when it is over.
+        `was_driven`: by a process that is gone; else it has only been queued, if nothing has happened in it. Raises
+        JournalConflict if it is driven."""
         journal = self._runs.journal
-        if not self._is_left(await journal.read(id)):
+        if not self._is_left(await journal.read(run_id)):
             return None
-        events = await journal.resume(id)
-        with release_on_error(journal, id):
+        events = await journal.resume(run_id)
+        with release_on_error(journal, run_id):
             if not self._is_left(events):  # another process was faster, and has ended it or left it waiting
-                journal.release(id)
+                journal.release(run_id)
                 return None
             run = rebuild(events)
-            previews = await journal.previews(id)
+            previews = await journal.previews(run_id)
             facts: list[Fact] = run.recover(previews_of_round(events, previews))
             if not run.outlives or run.start.call:
                 await self._end(run, [*facts, RunFinished("interrupted", message=BROKEN_OFF, at=time.time())])
@@ -113,11 +114,11 @@ class Reopener:
             # From here on nothing waits, so that nothing comes between what is written and who drives on from it.
             try:
                 if facts:
-                    journal.append(id, facts)
+                    journal.append(run_id, facts)
                 live = self._runs.reopen(run, provider, tools, [*events, *facts], previews)
                 live.start(over)
             except BaseException:
-                self._runs.sessions.over_soon(id)
+                self._runs.sessions.over_soon(run_id)
                 raise
             return live
 
@@ -132,7 +133,7 @@ class Reopener:
         return True
 
     async def _end(self, run: Run, facts: list[Fact]) -> None:
-        """Of a run that is held: nobody drives it on."""
+        """Of a run that is held: it is not driven on."""
         journal = self._runs.journal
         await self._runs.sessions.keep(run)
         journal.append(run.id, facts)
@@ -140,16 +141,16 @@ class Reopener:
         tell_facts(self._runs.host.extensions, run, facts)
         journal.release(run.id)
 
-    async def reopen_waiting(self, id: str, *, waits: bool) -> LiveRun:
-        """A run that waits for people, held for whoever has an answer: it is to be started, or left again. `waits`: as with
+    async def reopen_waiting(self, run_id: str, *, waits: bool) -> LiveRun:
+        """A run that waits for people, held for an answer: it is to be started, or left again. `waits`: as with
         `Runs.new`. Raises JournalConflict if it is driven."""
         journal = self._runs.journal
-        events = await journal.resume(id)
-        with release_on_error(journal, id):
+        events = await journal.resume(run_id)
+        with release_on_error(journal, run_id):
             run = rebuild(events)
             use_rights(rights_of(run.start))
             provider, tools = await self.reopen(run.start, events)
-            previews = await journal.previews(id)
+            previews = await journal.previews(run_id)
             await self._runs.sessions.resume(run)
             return self._runs.reopen(run, provider, tools, events, previews, waits=waits)
 
@@ -166,25 +167,21 @@ class Reopener:
             from ronda.agent.reopen import job_of, kept_file  # few runs are of a file
             from ronda.agent.reopen import reopen as reopen_file
 
-            files, path = self._agent_files, Path(start.file.path)
-            prompty = kept_file(start.file, None if files is None else files.environment(path))
+            folder, path = self._agent_folder(), Path(start.file.path)
+            prompty = kept_file(start.file, None if folder is None else folder.environment(path))
             agent, tools = await reopen_file(job_of(prompty, start), self._toolbox.lent_to(start.owner))
             declared = {spec.name for spec in start.plan.tools if spec.kind in DECLARED_KINDS}
             return agent.provider, {**own, **{name: tool for name, tool in tools.items() if name not in declared}}
         target = await named_target(self._models, start)
-        brought = target.tools
-        if self._agent_tools:
-            await load("ronda.server.services.target_tools")
-            from ronda.server.services.target_tools import tools_of_target
-
-            brought = (
-                *brought,
-                *(await tools_of_target(self._agent_tools, self._toolbox.lent_to(start.owner), target))[0],
-            )
+        brought = (*target.tools, *(await self._features.target_tools(target, start.owner)).tools)
         if target.opener is not None:  # of a journal that keeps no files yet
             inputs = {name: msgspec.json.decode(value) for name, value in start.inputs.items()}
             brought = (await target.open(start.turns, inputs)).tools
         return target.provider, {**{tool.spec.name: tool for tool in brought}, **own}
+
+    async def close(self) -> None:
+        """The MCP servers that files of runs named."""
+        await close_shared()
 
 
 async def named_target(models: Models, start: RunStarted) -> Target:

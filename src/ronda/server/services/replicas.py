@@ -1,7 +1,7 @@
 """Servers and workers that share a database: what one of them is asked about a run that another drives, and runs that one left.
 
-    a request ──► here ── the run is driven elsewhere ──► a letter, in the database ──► whoever drives it ──► its answer
-    a process that is gone ──► its runs lie open ──► whoever sees them first drives them on
+    a request ──► here ── the run is driven elsewhere ──► a letter, in the database ──► its driver ──► its answer
+    a process that is gone ──► its runs lie open ──► the first process that sees them drives them on
 
 Letters, not connections: processes on several machines may have no way to each other, and a worker listens on no port. Whoever
 only looks at a run, or follows it, reads the journal.
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ronda.server")
 
-LOOKS_EVERY: Final = 1.0  # seconds: at who is there, at runs that nobody drives, at letters whose notice was lost
+LOOKS_EVERY: Final = 1.0  # seconds: at who is there, at runs that no process drives, at letters whose notice was lost
 ANSWER_SECONDS: Final = 30.0
-_FORGOTTEN: Final = "10 minutes"  # after which nobody waits for an answer
+_FORGOTTEN: Final = "10 minutes"  # after which no process waits for an answer
 
 
 # What the addresses of runs read of a request's headers. All others stay in the process that the client has asked.
@@ -136,7 +136,7 @@ class Replicas:
     # ---- asking ------------------------------------------------------------------------------------------------------
 
     async def answer(self, incoming: Incoming, run: str, most: int) -> ASGIApp | None:
-        """What the process that drives a run says to a request; None if nobody else drives it, or nobody else need be asked."""
+        """What the process that drives a run says to a request; None if no other process drives it, or need be asked."""
         if incoming.method in ("GET", "HEAD") or incoming.is_letter:
             return None
         if (driver := await self._journal.driver_of(run)) is None:
@@ -148,25 +148,25 @@ class Replicas:
         return await self._answer_of(int(driver), msgspec.msgpack.encode(letter))
 
     async def _answer_of(self, driver: int, letter: bytes) -> Answer:
-        id = secrets.randbits(62)
-        row = (id, driver, letter)
+        letter_id = secrets.randbits(62)
+        row = (letter_id, driver, letter)
         await self._database.write(
             lambda db: db.execute("INSERT INTO letter (id, process, request) VALUES (?, ?, ?)", row), may_be_lost=True
         )
         loop = asyncio.get_running_loop()
         until = loop.time() + ANSWER_SECONDS
-        news = loop.create_task(self._presence.news_of(_name(id)))
+        news = loop.create_task(self._presence.news_of(_name(letter_id)))
         try:
             await self._presence.tell({"letters": [driver]})
-            while (answer := await self._database.read(lambda db: _find_answer(db, id))) is None:
+            while (answer := await self._database.read(lambda db: _find_answer(db, letter_id))) is None:
                 if loop.time() >= until or not await self._presence.is_there(driver):
                     raise JustEnded("the process that drove this run has just ended; ask again in a moment")
                 await asyncio.wait([news])
-                news = loop.create_task(self._presence.news_of(_name(id)))
+                news = loop.create_task(self._presence.news_of(_name(letter_id)))
         finally:
             news.cancel()
             await self._database.write(
-                lambda db: db.execute("DELETE FROM letter WHERE id = ?", (id,)), may_be_lost=True
+                lambda db: db.execute("DELETE FROM letter WHERE id = ?", (letter_id,)), may_be_lost=True
             )
         return _read_answer(answer)
 
@@ -186,14 +186,14 @@ class Replicas:
             statement = "UPDATE letter SET taken = TRUE WHERE process = ? AND NOT taken RETURNING id, request"
             return db.execute(statement, (self._presence.id,)).fetchall()
 
-        for id, letter in await self._database.write(take, may_be_lost=True):
-            self._do(self._answer_one(id, letter))
+        for letter_id, letter in await self._database.write(take, may_be_lost=True):
+            self._do(self._answer_one(letter_id, letter))
 
-    async def _answer_one(self, id: int, letter: bytes) -> None:
+    async def _answer_one(self, letter_id: int, letter: bytes) -> None:
         answer = msgspec.msgpack.encode(await _ask(self._app, _read_letter(letter)))
         statement = "UPDATE letter SET answer = ? WHERE id = ?"
-        await self._database.write(lambda db: db.execute(statement, (answer, id)), may_be_lost=True)
-        await self._presence.tell({"names": [_name(id)]})
+        await self._database.write(lambda db: db.execute(statement, (answer, letter_id)), may_be_lost=True)
+        await self._presence.tell({"names": [_name(letter_id)]})
 
     # ---- what others left --------------------------------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ class Replicas:
                 found = await self._abandoned()
                 # What is seen twice is not just about to be queued, or claimed.
                 left = [*(found & open_before)]
-                random.shuffle(left)  # so that those who look at the same time share them out
+                random.shuffle(left)  # so that processes that look at the same time share them out
                 for run in left:
                     await self._recovery.recover(run)
                 open_before = found
@@ -227,12 +227,12 @@ class Replicas:
         return found
 
 
-def _name(id: int) -> str:
-    return f"letter {id}"
+def _name(letter_id: int) -> str:
+    return f"letter {letter_id}"
 
 
-def _find_answer(db: Sql, id: int) -> bytes | None:
-    row = db.execute("SELECT answer FROM letter WHERE id = ?", (id,)).fetchone()
+def _find_answer(db: Sql, letter_id: int) -> bytes | None:
+    row = db.execute("SELECT answer FROM letter WHERE id = ?", (letter_id,)).fetchone()
     return None if row is None else row[0]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ronda.core.events import RunStarted
 from ronda.journal import RunSummary
 from ronda.journal.tally import Beginning, Figures
-from ronda.wire.runs import write_summary
+from ronda.wire.own.runs import write_summary
 
 
 def write_row(one: RunSummary) -> dict[str, Any]:
@@ -20,6 +20,7 @@ def write_row(one: RunSummary) -> dict[str, Any]:
         "input": None if beginning is None else beginning.words,
         "parent": None if beginning is None else _parent(beginning),
         "group": None if beginning is None else beginning.group or None,
+        "kept": one.kept,
         "rounds": None if figures is None else figures.rounds,
         "tool_calls": None if figures is None else figures.tool_calls,
         "usage": None if figures is None else write_usage(figures),

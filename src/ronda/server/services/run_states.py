@@ -1,6 +1,6 @@
 """How a run stands, in one word, wherever it is asked: by its name, in a list, in a group.
 
-What became of a run the journal knows. That nobody has begun to drive it yet only the queue does.
+What became of a run the journal knows. Only the queue knows that no process has begun to drive it yet.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SHOWN_STATES: Final[tuple[ListedState, ...]] = ("queued", *get_args(RunState))
 
-QueuePlaces: TypeAlias = Mapping[str, int]  # runs that nobody has begun to drive, and how many wait before each
+QueuePlaces: TypeAlias = Mapping[str, int]  # runs that no process has begun to drive, and how many wait before each
 
 
 async def queued_runs(queue: Queue, runs: Runs, owner: str | None) -> QueuePlaces:

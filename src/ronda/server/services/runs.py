@@ -23,7 +23,7 @@ from ronda.core.run import Run, rebuild
 from ronda.drive import Inbox, OpenLongResults, Provider, Summarize, Tool
 from ronda.files.file_store import FileStore
 from ronda.host.extension import tell_facts
-from ronda.host.history import is_in_session
+from ronda.host.history import SESSION_PLACE
 from ronda.host.host import Host
 from ronda.host.journal_tail import Tail
 from ronda.host.log import ALL_PREVIEWS, START, CursorAhead, Follower, Log, Logs, Position, until_over
@@ -43,8 +43,8 @@ from ronda.store.claims import Claims
 from ronda.store.memory import MemoryCatalog
 from ronda.store.queue import Queue
 from ronda.store.sessions import NO_BOUNDS, Bounds, Sessions
-from ronda.wire.call_ids import handed_out
 from ronda.wire.openai_responses.client_calls import APPROVAL_ID
+from ronda.wire.shared.call_ids import handed_out
 
 log = logging.getLogger("ronda.server")
 
@@ -129,7 +129,7 @@ class Runs:
         self._queue: Queue = queue or MemoryCatalog().queue
         self._tails: dict[str, Tail] = {}
         self._pumps: set[asyncio.Task[None]] = set()
-        self.memory = MemoryJournal()  # of runs that whoever asked does not want kept; gone with the process
+        self.memory = MemoryJournal()  # of runs that the client does not want kept; gone with the process
         self.host = Host(claims, logs)
         self.live = self.host.live
         self.logs = self.host.logs
@@ -163,7 +163,7 @@ class Runs:
         *,
         waits: bool = False,
     ) -> LiveRun:
-        """A run whose input is journaled, and which nobody drives yet. `waits`: somebody stays with it while it asks people."""
+        """A run whose input is journaled, and which is not driven yet. `waits`: a client stays with it while it asks people."""
         run = Run(started)
         journal.append(run.id, [started], run.size)
         return self._live(run, provider, tools, journal, waits)
@@ -193,7 +193,7 @@ class Runs:
                 seconds = self._approval_timeout if waits else 0.0
                 live.approver = RemoteApprover(run, live.inbox, seconds, self.left_waiting)
                 live.add_tap(partial(self._remember, run))
-            live.exclusive = self.host.exclusive_in(run.start.owner, run.start.session or run.id)
+            live.exclusive = partial(self.host.hold_key, run.start.owner, run.start.session or run.id)
             live.start_child_of = start_child_of
             live.files = self.files
             live.long_results = self.long_results
@@ -201,7 +201,7 @@ class Runs:
             if live.approver is not None and (approve := self.find_approve(run)) is not None:
                 live.approver = approver = Approver(approve, run, live.inbox)
                 live.add_tap(approver.take)
-        if run.start.about and is_in_session(run.start):
+        if SESSION_PLACE in run.start.about:
             live.before_end = self._keep_session
         if self.marks is not None and (run.marks or _may_read(run.plan.tools)):
             self.marks.follow(live)
@@ -220,34 +220,34 @@ class Runs:
             if names:
                 adding = kept.add(start.owner, start.session, names, self.clock())
                 task = asyncio.get_running_loop().create_task(adding)
-                live.before_end = partial(_end_after, task, live.before_end)  # whoever comes next finds it
+                live.before_end = partial(_end_after, task, live.before_end)  # the next one finds it
 
     async def _keep_session(self, live: LiveRun) -> None:
         await self.sessions.keep(live.run)
 
-    async def find(self, id: str, owner: str) -> Run | None:
-        """A run as the journal has it; with an end, where nobody drives it and nobody will."""
-        events = await self.read(id, owner)
+    async def find(self, run_id: str, owner: str) -> Run | None:
+        """A run as the journal has it; with an end, where no process drives it and none will."""
+        events = await self.read(run_id, owner)
         return rebuild(events) if events else None
 
-    async def read(self, id: str, owner: str) -> list[Event]:
+    async def read(self, run_id: str, owner: str) -> list[Event]:
         """The events of a run that was stored; none for one that is not there, or not this owner's."""
-        events = await self.journal.read(id)
+        events = await self.journal.read(run_id)
         if not events or type(events[0]) is not RunStarted or events[0].owner != owner:
             return []
-        is_over = type(events[-1]) is RunFinished or id in self.live
-        return events if is_over else await self._with_end(id, events)
+        is_over = type(events[-1]) is RunFinished or run_id in self.live
+        return events if is_over else await self._with_end(run_id, events)
 
-    async def _with_end(self, id: str, events: list[Event]) -> list[Event]:
-        """Where nobody drives it any more, a run is told with an end; the journal keeps it as it was left."""
+    async def _with_end(self, run_id: str, events: list[Event]) -> list[Event]:
+        """Where no process drives it any more, a run is told with an end; the journal keeps it as it was left."""
         run = rebuild(events)
         if run.outlives or run.start.call:  # it goes on, or its parent does with it
             return events
         try:
-            events = await self.journal.resume(id)
-            self.journal.release(id)
+            events = await self.journal.resume(run_id)
+            self.journal.release(run_id)
         except DrivenHere:
-            if id in self.live:
+            if run_id in self.live:
                 return events
         except JournalConflict:
             return events  # under way, in another process
@@ -295,54 +295,54 @@ class Runs:
         if self._tails.get(run) is tail:
             del self._tails[run]
 
-    def cancel(self, id: str, owner: str) -> LiveRun | None:
+    def cancel(self, run_id: str, owner: str) -> LiveRun | None:
         """End a run that is under way here; None if there is none."""
-        live = self.live.get(id)
+        live = self.live.get(run_id)
         if live is None or live.run.start.owner != owner:
             return None
         live.cancel_was_asked = True
         live.cancel()
         return live
 
-    def supersede(self, id: str, owner: str) -> LiveRun | None:
+    def supersede(self, run_id: str, owner: str) -> LiveRun | None:
         """End a run that is under way here, because another request interrupts its session; None if there is none."""
-        live = self.live.get(id)
+        live = self.live.get(run_id)
         if live is None or live.run.start.owner != owner:
             return None
         live.cancel_was_asked = True
         live.supersede()
         return live
 
-    async def end(self, id: str, owner: str) -> bool:
-        """Cancel a run that is under way here, or that nobody drives, and return once its end is kept; False if there is none, or
-        another process drives it. Raises what keeps its end from being kept."""
+    async def end(self, run_id: str, owner: str) -> bool:
+        """Cancel a run that is under way here, or that no process drives, and return once its end is kept; False if there is
+        none, or another process drives it. Raises what keeps its end from being kept."""
         for _ in range(_TRIES):
-            if (live := self.cancel(id, owner)) is not None:
+            if (live := self.cancel(run_id, owner)) is not None:
                 await until_over(live.follow())
                 if live.error is not None:
                     raise live.error
                 return True
             try:
-                return await self._end_undriven(id, owner)
+                return await self._end_undriven(run_id, owner)
             except DrivenHere:  # by a task that is about to drive it, or to leave it
                 await asyncio.sleep(_PAUSE)
             except JournalConflict:
                 return False
         return False
 
-    async def _end_undriven(self, id: str, owner: str) -> bool:
-        """Cancel a run that nobody drives: it waits for people, or in the queue, or was left."""
-        events = await self.read(id, owner)
+    async def _end_undriven(self, run_id: str, owner: str) -> bool:
+        """Cancel a run that no process drives: it waits for people, or in the queue, or was left."""
+        events = await self.read(run_id, owner)
         if not events or type(events[-1]) is RunFinished:
             return False
         if not rebuild(events).is_waiting:
-            await self._queue.cancel(id, self.clock())
-        return await self.end_left(id)
+            await self._queue.cancel(run_id, self.clock())
+        return await self.end_left(run_id)
 
-    async def end_left(self, id: str) -> bool:
-        """Cancel a run that nobody drives; False if it is over. A conflict if somebody has just begun to."""
-        events = await self.journal.resume(id)
-        with release_on_error(self.journal, id):
+    async def end_left(self, run_id: str) -> bool:
+        """Cancel a run that no process drives; False if it is over. A conflict if one has just begun to."""
+        events = await self.journal.resume(run_id)
+        with release_on_error(self.journal, run_id):
             run = rebuild(events) if events else None
             children: frozenset[str] = frozenset()
             is_open = run is not None and run.ended is None
@@ -350,10 +350,10 @@ class Runs:
                 end = RunFinished("cancelled", message="the run was cancelled", at=time.time())
                 children = waiting_children(run)
                 facts = [*run.recover(), end]
-                self.journal.append(id, facts)
-                await self.journal.barrier(id)
+                self.journal.append(run_id, facts)
+                await self.journal.barrier(run_id)
                 tell_facts(self.host.extensions, run, facts)
-            self.journal.release(id)
+            self.journal.release(run_id)
         await end_children(self.journal, children, self.host.left_child)
         return is_open
 
@@ -367,7 +367,7 @@ class Runs:
         await self.journal.close()
 
     async def stop(self, seconds: float = 0.0) -> None:
-        """`seconds`: for runs that somebody waits for."""
+        """`seconds`: for runs that a client waits for."""
         await self.host.stop(seconds)
         for pump in list(self._pumps):
             pump.cancel()
@@ -380,6 +380,6 @@ def _check_cursor(after: Position | None, last: Position, param: str) -> None:
 
 
 def new_id(kind: str) -> str:
-    """Nobody can guess it. Ids of the same time begin alike, so that they lie side by side in an index: a commit of many runs
+    """It cannot be guessed. Ids of the same time begin alike, so that they lie side by side in an index: a commit of many runs
     then writes a few of its pages, and not one for each run."""
     return f"{kind}_{((int(time.time() * 16) & 0xFFFFFFFF).to_bytes(4) + os.urandom(8)).hex()}"

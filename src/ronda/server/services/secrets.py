@@ -12,7 +12,7 @@ from ronda.core.plan import Options, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Provider, Show, capabilities_of
 from ronda.server.services.models import Target
-from ronda.wire.door_request import DoorRequest, Secrets
+from ronda.wire.shared.door_request import DoorRequest, Secrets
 
 
 def with_secrets(target: Target, request: DoorRequest) -> Target:

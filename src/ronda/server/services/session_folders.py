@@ -20,6 +20,14 @@ class FilesOfSessions(WorkspaceFiles, Protocol):
 
 class SessionFolders(Protocol):
     @property
+    def python(self) -> str:
+        """The Python that code runs on."""
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether requests get what runs code without asking for it."""
+
+    @property
     def files(self) -> FilesOfSessions: ...
 
     def last_use(self, owner: str, session: str) -> float | None:

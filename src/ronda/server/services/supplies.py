@@ -1,6 +1,6 @@
 """What a request gives its tools: files and skills that it names, and files that it wants → tools that have them.
 
-It is decided once, before the run begins, and kept with the run: whoever goes on with it gives its tools the same.
+It is decided once, before the run begins, and kept with the run: the process that resumes it gives its tools the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ronda.core.events import RunStarted
-from ronda.core.parts import File, SystemTurn, Turn
+from ronda.core.parts import File, SystemTurn, Turn, files_in
 from ronda.core.plan import ToolSpec
 from ronda.core.supplies import NO_LIMITS, NO_SUPPLIES, SkillMount, Supplies
 from ronda.drive import Capabilities, Tool, ToolContext, capabilities_of
@@ -24,7 +24,6 @@ from ronda.files.skill_folders import SkillFolder, named_skill, read_skill
 from ronda.files.skill_mounts import distinct, tree
 from ronda.files.skill_store import SkillStore
 from ronda.server.services.container_host import ContainerHost
-from ronda.server.services.file_addresses import files_in
 from ronda.server.services.input_files import InputFiles, describe_files
 from ronda.server.services.models import Target, TargetOpening
 from ronda.server.services.session_folders import SessionFolders
@@ -32,9 +31,9 @@ from ronda.server.services.toolbox import Offer
 from ronda.tools.files.documents import Documents, ExtractedText, is_document
 from ronda.tools.files.reading import LIST, READ, ListFilesTool, ReadFileTool
 from ronda.tools.files.session_files import KnownFile, SessionFiles, decode
-from ronda.wire.door_request import DoorRequest
-from ronda.wire.input_files import is_listed
-from ronda.wire.supplies import InlineSkill, SkillWish, StoredSkillWish, about_supplies, supplies_of
+from ronda.wire.shared.door_request import DoorRequest
+from ronda.wire.shared.supplies import InlineSkill, SkillWish, StoredSkillWish, about_supplies, supplies_of
+from ronda.wire.upstream.input_files import is_listed
 
 CODE: Final = ("code_execution", "shell")  # types of tools that find files in their folder
 _LONGEST_INLINE_SKILL: Final = 50 * 1024 * 1024
@@ -75,8 +74,8 @@ class Supplier:
             return Supplies()
         inputs = self.inputs(owner, replace(able, keeps_files=False), runs_code=True)
         files: list[File] = []
-        for id in dict.fromkeys(wish.file_ids):
-            stored = await inputs.find(id)
+        for file_id in dict.fromkeys(wish.file_ids):
+            stored = await inputs.find(file_id)
             if stored is not None:
                 files.append(await inputs.list_file(stored))
         before: tuple[SkillMount, ...] = ()
@@ -99,16 +98,18 @@ class Supplier:
 
     async def _mount(self, owner: str, wish: SkillWish) -> SkillMount:
         match wish:
-            case StoredSkillWish(id=id, version=name, path=path):
+            case StoredSkillWish(id=skill_id, version=name, path=path):
                 try:
-                    skill = await self._skills.find(owner, id)
+                    skill = await self._skills.find(owner, skill_id)
                 except NotFound as error:
                     raise BadRequest(str(error), param=f"{path}.skill_id", code="skill_not_found") from error
                 version = skill.version(name) if name else skill.current
                 if version is None:
                     is_known = name.isdigit() or name.startswith("skill_")
                     problem = (
-                        f"Skill `{id}` version was not found." if is_known else f"Invalid skill version `{name[:100]}`"
+                        f"Skill `{skill_id}` version was not found."
+                        if is_known
+                        else f"Invalid skill version `{name[:100]}`"
                     )
                     raise BadRequest(problem, param=f"{path}.version")
                 files = await self._skills.files_of(owner, version.id)
@@ -193,8 +194,8 @@ class Equipment:
     async def _extract(self, context: ToolContext, file: KnownFile) -> ExtractedText | None:
         if not is_document(file.format) or file.purpose == "agent_output":  # which the model knows as it wrote it
             return None
-        id = file.id if file.stored is None else file.stored.hash
-        return await self._documents.extract(id, file.format, file.size, partial(self.files.read, file))
+        file_id = file.id if file.stored is None else file.stored.hash
+        return await self._documents.extract(file_id, file.format, file.size, partial(self.files.read, file))
 
 
 def tell(turns: tuple[Turn, ...], supplies: Supplies, specs: Sequence[ToolSpec]) -> tuple[Turn, ...]:

@@ -1,4 +1,4 @@
-"""Which tools a request gets, and who runs each: function, callback, dispatch address, or the caller itself, in that order."""
+"""Which tools a request gets, and who runs each: function, callback, a feature, or the caller itself, in that order."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from ronda.core.found_tools import FIND_TOOLS
 from ronda.core.plan import ToolChoice, ToolSpec
 from ronda.drive import Tool
 from ronda.errors import BadConfig, BadRequest, NotFound
-from ronda.server.services.dispatch import Dispatch
+from ronda.server.services.hosted_tools import OperatorServers
 from ronda.server.services.marks import USUAL_LABELS
 from ronda.tools.callback import CallbackTool
 from ronda.tools.deps import wanted_deps
-from ronda.wire.capabilities import Capability, Need, NotHere
+from ronda.wire.shared.capabilities import Capability, Need, NotHere
 
 if TYPE_CHECKING:
-    from ronda.prompty.registry import AgentNames, Lent
-    from ronda.tools.mcp.servers import McpServers
+    from ronda.prompty.registry import Lent
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -31,7 +30,22 @@ class Offer(msgspec.Struct, frozen=True):
     handlers: Mapping[str, Tool]
     # What a request calls something of a service's → the tools that do it here.
     stand_ins: Mapping[str, tuple[str, ...]] = {}
-    about: dict[str, Raw] = {}  # kept with the run, for whoever goes on with it
+    about: dict[str, Raw] = {}  # kept with the run, for the process that resumes it
+    denied: tuple[
+        str, ...
+    ] = ()  # names, with `*` and `?`, of tools that neither the run nor one that it starts may call
+
+    def without(self, gone: Collection[str]) -> Offer:
+        """The same without the tools of these names."""
+        if not gone:
+            return self
+        return Offer(
+            tuple([spec for spec in self.specs if spec.name not in gone]),
+            {name: tool for name, tool in self.handlers.items() if name not in gone},
+            {called: tuple([one for one in names if one not in gone]) for called, names in self.stand_ins.items()},
+            self.about,
+            self.denied,
+        )
 
 
 class Brought(msgspec.Struct, frozen=True):
@@ -50,6 +64,13 @@ class Brought(msgspec.Struct, frozen=True):
 DECLARED_KINDS = ("callback", "dispatch")  # kinds of tools that a request declares, and this server runs
 
 
+def server_of(tool: Tool) -> str:
+    """The MCP server that a tool is of; empty: of none."""
+    origin = tool.spec.origin
+    server: str = getattr(tool, "server", "") if origin is None else origin.server  # as `tools.mcp.offers` has it
+    return server
+
+
 class StandingTools(Protocol):
     def standing_tools(self) -> Sequence[Tool]: ...
 
@@ -65,7 +86,39 @@ class ToolFeatures(Protocol):
 
     def names_for(self, need: Need) -> tuple[str, ...]: ...
 
+    @property
+    def running(self) -> Sequence[object]:
+        """Those that may run a tool that a request declares."""
+
     def run_declared(self, spec: ToolSpec) -> Tool | None: ...
+
+    def declared_tools(self) -> Sequence[Tool]: ...
+
+    def lend(self, lent: Lent, owner: str) -> None: ...
+
+    def provided(self, kind: type) -> Any:
+        """What a feature provides as such a thing; None if none does."""
+
+
+class _NoFeatures:
+    """Of a toolbox that stands by itself."""
+
+    standing = tool_names = running = ()
+
+    def names_for(self, need: Need) -> tuple[str, ...]:
+        return ()
+
+    def run_declared(self, spec: ToolSpec) -> Tool | None:
+        return None
+
+    def declared_tools(self) -> Sequence[Tool]:
+        return ()
+
+    def lend(self, lent: Lent, owner: str) -> None:
+        pass
+
+    def provided(self, kind: type) -> Any:
+        return None
 
 
 class Toolbox:
@@ -73,29 +126,24 @@ class Toolbox:
         self,
         tools: Sequence[Tool] = (),
         callbacks: Mapping[str, Callable[..., Any]] | None = None,
-        dispatch: Dispatch | None = None,
         capabilities: Mapping[Capability, Sequence[Tool]] | None = None,
         features: ToolFeatures | None = None,
         max_offered: int = 64,
     ) -> None:
         """`tools` and the standing ones of features are offered to every request, those of `capabilities` to those that ask for
         them."""
-        self._features = features
-        self._dispatch = Dispatch() if dispatch is None else dispatch
+        self._features = features or _NoFeatures()
         self._capabilities = {name: tuple(found) for name, found in (capabilities or {}).items()}
         self._most = max_offered
-        # The MCP servers that files of agents may name; None: there are none.
-        self.servers_here: Callable[[], McpServers] | None = None
-        # An owner → who knows the agents of this server by name, as this owner may use them.
-        self.agents_for: Callable[[str], AgentNames] | None = None
         self.replace(tools, callbacks or {})
 
     def replace(self, tools: Sequence[Tool], callbacks: Mapping[str, Callable[..., Any]]) -> None:
         """These instead of those that the operator gave before; runs that have begun keep theirs. Raises BadConfig, with nothing
         changed."""
         fixed: dict[str, Tool] = {}
-        for tool in (*tools, *self._dispatch.own):
-            if tool.spec.name in fixed:
+        taken = {tool.spec.name for one in self._features.standing for tool in one.standing_tools()}
+        for tool in tools:
+            if tool.spec.name in fixed or tool.spec.name in taken:
                 raise BadConfig(f"two tools of this server are named '{tool.spec.name}'")
             if (wanted := wanted_deps(tool)) is not None:
                 raise BadConfig(
@@ -114,7 +162,7 @@ class Toolbox:
 
     def _own(self) -> Offer:
         """What every request is offered: the same value until a standing tool comes or goes."""
-        if self._features is None or not (standing := self._features.standing):
+        if not (standing := self._features.standing):
             return self._fixed
         found = [feature.standing_tools() for feature in standing]
         known, offer = self._with_standing
@@ -135,6 +183,17 @@ class Toolbox:
         """Of all tools that every request is offered."""
         return self._own().specs
 
+    def server_names(self, offer: Offer) -> set[str]:
+        """Of the operator's MCP servers, connected or not, and of those whose tools are offered."""
+        servers: OperatorServers | None = self._features.provided(OperatorServers)
+        own = set() if servers is None else {one.name for one in servers.here().status()}
+        return own | {server_of(tool) for tool in offer.handlers.values()} - {""}
+
+    @property
+    def offered_tools(self) -> Mapping[str, Tool]:
+        """The tools that every request is offered, by name."""
+        return self._own().handlers
+
     @property
     def requested_specs(self) -> Sequence[ToolSpec]:
         """Of those that a request has to ask for: what runs code, searches, and the like."""
@@ -142,12 +201,17 @@ class Toolbox:
 
     @property
     def names(self) -> list[str]:
-        return [*self._own().handlers, *self._callbacks, *(() if self._features is None else self._features.tool_names)]
+        return [*self._own().handlers, *self._callbacks, *self._features.tool_names]
+
+    @property
+    def operator_names(self) -> set[str]:
+        """Of what the operator has given: tools and callbacks."""
+        return {*self._fixed.handlers, *self._callbacks}
 
     def labels_but(self, declared: Collection[str]) -> dict[str, tuple[str, ...]]:
         """Of every tool that this server may have run, whether it is offered or not; but for those that a request declares."""
         tools = [*self._own().handlers.values(), *[tool for tools in self._capabilities.values() for tool in tools]]
-        found = {tool.spec.name: tool.spec.labels for tool in (*tools, *self._dispatch.by_name.values())}
+        found = {tool.spec.name: tool.spec.labels for tool in (*tools, *self._features.declared_tools())}
         return {name: labels for name, labels in {**USUAL_LABELS, **found}.items() if name not in declared}
 
     def lent_to(self, owner: str) -> Lent:
@@ -155,12 +219,10 @@ class Toolbox:
         from ronda.prompty.registry import Lent  # most servers have no files
 
         callbacks = {name: self._called_back(ToolSpec(name), function) for name, function in self._callbacks.items()}
-        return Lent(
-            {**self._dispatch.by_name, **callbacks, **self._own().handlers},
-            self._dispatch.otherwise,
-            None if self.servers_here is None else self.servers_here(),
-            None if self.agents_for is None else self.agents_for(owner),
-        )
+        declared = {tool.spec.name: tool for tool in self._features.declared_tools()}
+        lent = Lent({**declared, **callbacks, **self._own().handlers})
+        self._features.lend(lent, owner)
+        return lent
 
     def _called_back(self, spec: ToolSpec, function: Callable[..., Any]) -> Tool:
         return CallbackTool(msgspec.structs.replace(spec, kind="callback", timeout=300.0), function)
@@ -171,7 +233,7 @@ class Toolbox:
             return (FIND_TOOLS,)
         if capable := self._capable(need):
             return tuple(capable)
-        if self._features is not None and (names := self._features.names_for(need)):
+        if names := self._features.names_for(need):
             return names
         own = {*self.names, *[tool.spec.name for tool in agents]}
         found = next((name for name in (need.hosted.tool, need.called) if name in own), None)
@@ -231,7 +293,7 @@ class Toolbox:
         found, finder = with_finder(specs, self._most, names)
         if finder is None:
             return offer
-        made = Offer(found, {**offer.handlers, finder.spec.name: finder}, offer.stand_ins, offer.about)
+        made = Offer(found, {**offer.handlers, finder.spec.name: finder}, offer.stand_ins, offer.about, offer.denied)
         if offer is self._own() and not names:
             self._with_finder = (specs, made)
         return made
@@ -240,9 +302,7 @@ class Toolbox:
         """Who runs a tool that a request declares, if anybody here does."""
         if (callback := self._callbacks.get(spec.name)) is not None:
             return self._called_back(spec, callback)
-        if (tool := self._dispatch.tool(spec)) is not None or self._features is None:
-            return tool
-        return self._features.run_declared(spec)
+        return self._features.run_declared(spec) if self._features.running else None
 
     def offer(
         self,

@@ -14,7 +14,7 @@ from ronda.server.services.runs import Runs
 from ronda.server.services.session_folders import SessionFolders
 from ronda.store.catalog import Catalog
 from ronda.store.marks import of_session
-from ronda.wire.sessions import SessionDocument
+from ronda.wire.own.sessions import SessionDocument
 
 
 class WholeSessions:
@@ -41,11 +41,16 @@ class WholeSessions:
         *,
         num_turns: int | None = None,
         run: str | None = None,
-        round: int | None = None,
+        round_index: int | None = None,
     ) -> str:
-        where = {"num_turns": num_turns, "round": round}
         made = await session_documents.fork(
-            self._runs.sessions, key, name, run=run, workspaces=self._workspaces(), **where
+            self._runs.sessions,
+            key,
+            name,
+            num_turns=num_turns,
+            run=run,
+            round_index=round_index,
+            workspaces=self._workspaces(),
         )
         await self._catalog.marks.copy(key[0], of_session(key[1]), of_session(made), self._runs.clock())
         return made

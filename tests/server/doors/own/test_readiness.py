@@ -11,7 +11,7 @@ from tests.interaction.doors import Door, Served, soon
 from ronda.core.limits import Retry
 from ronda.journal.sqlite import SqliteJournal
 from ronda.server.doors.own.readiness import Disk
-from ronda.server.features.doors import Own
+from ronda.server.features.doors.health import Health
 from ronda.store.keys import new_key
 from ronda.testing import ScriptedModel, fails, says
 
@@ -89,8 +89,8 @@ async def test_a_journal_whose_file_was_moved_makes_the_server_not_ready(door: D
 
 async def test_a_disk_that_cannot_be_written_to_makes_the_server_not_ready(door: Door) -> None:
     async with door.serving(ScriptedModel()) as served:
-        status_door = served.server.features.find(Own.name)
-        assert isinstance(status_door, Own)
+        status_door = served.server.features.find(Health.name)
+        assert isinstance(status_door, Health)
         # Where nobody can make a file, not even root.
         status_door.readiness.disk = Disk(served.server.runs.journal, Path("/proc/self"), None)
         status, told, _ = await look(served)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,33 @@ async def test_variants_are_runs_of_one_group(door: Door) -> None:
     assert [run["group"] for run in over] == [group, group]
     assert [(run["id"], run["state"]) for run in listed["data"]] == [(run, "finished") for run in runs]
     assert others == (200, {"object": "list", "data": [], "has_more": False, "next": None})
+
+
+async def test_a_variant_is_written_by_one_of_several_models(door: Door, tmp_path: Path) -> None:
+    script = tmp_path / "other.json"
+    content = {"path": "index.html", "content": PAGE}
+    script.write_text(json.dumps([{"calls": [{"name": "create_file", "arguments": content}]}, "Done."]))
+    models = {"other": {"model": f"script:{script}"}}
+    async with door.serving(PageModel([create()]), models=models) as served:
+        _, runs = await start(served, variants=2, model=["default", "other"], input="A page.", files={})
+        over = [await ended(served, run) for run in runs]
+
+    assert [(run["state"], run["files"]["index.html"]) for run in over] == [("finished", PAGE)] * 2
+
+
+async def test_the_answer_names_its_runs_and_says_where_they_are_listed(door: Door) -> None:
+    async with door.serving(PageModel()) as served:
+        body, headers = {"variants": 2, "input": "A page.", "files": {}}, {"authorization": "Bearer test"}
+        async with soon(), served.http.post(f"{served.url}/runs", json=body, headers=headers) as answer:
+            started = [run["id"] for run in (await answer.json())["data"]]
+        _, listed = await get(served, answer.headers["location"].removeprefix("/v1"))
+
+        async with soon(), served.http.post(f"{served.url}/runs", json={"input": "Hi."}, headers=headers) as one:
+            [alone] = (await one.json())["data"]
+
+    assert one.headers["location"] == f"/v1/runs/{alone['id']}"
+    assert answer.headers["x-ronda-run"] == ", ".join(started)
+    assert sorted(run["id"] for run in listed["data"]) == sorted(started)
 
 
 async def test_one_that_fails_leaves_the_others_alone(door: Door) -> None:

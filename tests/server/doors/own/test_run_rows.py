@@ -50,6 +50,7 @@ async def test_a_row_tells_what_was_asked_and_what_came_of_it(door: Door) -> Non
         "input": "What is it like in Oslo?",
         "parent": None,
         "group": None,
+        "kept": False,
         "rounds": 2,
         "tool_calls": 1,
         "usage": {"input_tokens": 50, "output_tokens": 13, "cached_tokens": 10, "reasoning_tokens": 2},
@@ -154,6 +155,29 @@ async def test_runs_that_go_on_from_another_are_found_by_it(door: Door) -> None:
 
     assert line == runs[::-1]
     assert after == [runs[1]]
+
+
+async def test_a_run_is_marked_as_the_one_that_was_kept(door: Door) -> None:
+    sent = {"authorization": "Bearer test"}
+    async with door.serving(ScriptedModel(says("A."), says("B."))) as served:
+        first, second = await ask(served), await ask(served)
+
+        async def mark(body: object, run: str = first) -> tuple[int, Any]:
+            async with soon(), served.http.patch(f"{served.url}/runs/{run}", json=body, headers=sent) as answer:
+                return answer.status, await answer.json()
+
+        status, row = await mark({"kept": True})
+        kept = [one["id"] for one in await listed(served, "?kept=true")]
+        rest = [one["id"] for one in await listed(served, "?kept=false")]
+        wrong: list[object] = [{}, {"kept": "yes"}, {"state": "failed"}, []]
+        refused = [(await mark(body))[0] for body in wrong]
+        unknown, _ = await mark({"kept": True}, "run_nothing")
+        await mark({"kept": False})
+        after = await listed(served, "?kept=true")
+
+    assert (status, row["id"], row["kept"], row["state"]) == (200, first, True, "finished")
+    assert (kept, rest, after) == ([first], [second], [])
+    assert (refused, unknown) == ([400, 400, 400, 400], 404)
 
 
 async def test_runs_are_counted_by_state_and_time(door: Door) -> None:

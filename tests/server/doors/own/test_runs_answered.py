@@ -19,6 +19,7 @@ from tests.server.runs_door import (
 )
 
 from ronda import tool
+from ronda.core.events import Steered
 from ronda.core.parts import user
 from ronda.providers.script import Call
 from ronda.testing import ScriptedModel, says
@@ -172,6 +173,33 @@ async def test_a_run_is_steered(door: Door) -> None:
 
     assert (empty, refused["error"]["param"]) == (400, "text")
     assert (status, over) == (200, 409)
+    assert model.heard[1][-1] == user("Make it short.")
+
+
+async def test_what_is_said_to_a_run_that_waits_is_kept_until_it_continues(door: Door) -> None:
+    """No process drives it: the words are in the journal, and outlive another process that dies before the decision."""
+    files = Deleting()
+    model = ScriptedModel(asks("delete", path="/a"), says("Shorter."))
+    async with door.serving(model, files.tool, approval_timeout=0.01) as served, soon():
+        await post_quietly(served, {"messages": HI})
+        run, question = await asked_of(served)
+        await served.all_over()
+        status, told = await post(served, f"/runs/{run}/steer", {"text": "Make it short."})
+        await served.all_over()
+        _, waiting = await get(served, f"/runs/{run}")
+        [events] = await served.events
+
+    assert (status, told["state"], waiting["state"]) == (200, "waiting", "waiting")
+    assert [event.turn for event in events if isinstance(event, Steered)] == [user("Make it short.")]
+    left = Remembering()
+    left.append(run, events)
+    left.release(run, waiting=True)
+    async with door.serving(model, files.tool, journal=left) as served, soon():
+        await post(served, f"/runs/{run}/answer", {"id": question["id"], "decision": "approve"})
+        await Follower(served, run).read()
+        over, _ = await post(served, f"/runs/{run}/steer", {"text": "Too late."})
+
+    assert (over, files.deleted) == (409, ["/a"])
     assert model.heard[1][-1] == user("Make it short.")
 
 

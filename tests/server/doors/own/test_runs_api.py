@@ -22,7 +22,7 @@ from ronda import tool
 from ronda.core.events import RunFinished
 from ronda.testing import ScriptedModel, says
 from ronda.testing import calls as asks
-from ronda.wire.events import WireEvent, wire_event
+from ronda.wire.own.events import WireEvent, wire_event
 
 
 @tool
@@ -56,7 +56,7 @@ async def test_every_door_names_its_run(door: Door, path: str, body: Json, strea
 async def test_a_door_names_all_its_runs(door: Door) -> None:
     async with door.serving(ScriptedModel(says("A."), says("B."))) as served:
         named = (await ask(served, n=2)).split(", ")
-        found = [(await get(served, f"/runs/{id}"))[1]["result"]["text"] for id in named]
+        found = [(await get(served, f"/runs/{run_id}"))[1]["result"]["text"] for run_id in named]
 
     assert sorted(found) == ["A.", "B."]
 
@@ -68,8 +68,8 @@ async def test_a_run_is_shown_with_its_result_and_its_usage(door: Door) -> None:
     model = ScriptedModel(asks("look", city="Oslo"), says("Cold."))
 
     async with door.serving(model, look) as served:
-        id = await ask(served, session_id="s1")
-        status, run = await get(served, f"/runs/{id}")
+        session_id = await ask(served, session_id="s1")
+        status, run = await get(served, f"/runs/{session_id}")
         [events] = await served.events
 
     created, ended = run.pop("created_at"), run.pop("ended_at")
@@ -79,7 +79,7 @@ async def test_a_run_is_shown_with_its_result_and_its_usage(door: Door) -> None:
     assert status == 200
     assert run == {
         "object": "run",
-        "id": id,
+        "id": session_id,
         "state": "finished",
         "model": "script:test",
         "agent": None,
@@ -98,8 +98,8 @@ async def test_a_run_is_shown_with_its_result_and_its_usage(door: Door) -> None:
 
 async def test_what_the_caller_is_to_run_is_part_of_the_result(door: Door) -> None:
     async with door.serving(ScriptedModel(asks("mine"))) as served:
-        id = await ask(served, tools=[CALLERS])
-        _, run = await get(served, f"/runs/{id}")
+        call_id = await ask(served, tools=[CALLERS])
+        _, run = await get(served, f"/runs/{call_id}")
 
     [call] = run["result"]["tool_calls"]
     assert (run["state"], call["name"], call["arguments"]) == ("finished", "mine", "{}")
@@ -123,9 +123,9 @@ async def test_a_run_that_failed_says_why(door: Door) -> None:
 @pytest.mark.parametrize(("method", "path"), [("GET", ""), ("GET", "/events"), ("POST", "/cancel")])
 async def test_another_owners_run_is_not_there(door: Door, method: str, path: str) -> None:
     async with door.serving(ScriptedModel(says("Hello."))) as served:
-        id = await ask(served, key="ann")
+        run_id = await ask(served, key="ann")
         answers = []
-        for named in (id, "run_nothing"):
+        for named in (run_id, "run_nothing"):
             sent = {"authorization": "Bearer bob"}
             async with served.http.request(method, f"{served.url}/runs/{named}{path}", headers=sent) as answer:
                 answers.append((answer.status, (await answer.text()).replace(named, "ID")))
@@ -184,15 +184,15 @@ async def test_a_list_that_cannot_be_is_refused_by_name(door: Door, query: str) 
 
 async def test_the_events_of_a_run_are_those_of_its_journal(door: Door) -> None:
     async with door.serving(ScriptedModel(asks("look", city="Oslo"), says("Cold.")), look) as served:
-        id = await ask(served)
-        status, body = await get(served, f"/runs/{id}/events")
+        run_id = await ask(served)
+        status, body = await get(served, f"/runs/{run_id}/events")
         [events] = await served.events
 
     found = frames(body)
     expected = [json.loads(msgspec.json.encode(said)) for event in events if (said := wire_event(event)) is not None]
     assert status == 200
     assert [data for _, _, data in found] == expected
-    assert [id for id, _, _ in found] == [str(number) for number in range(len(events))]
+    assert [run_id for run_id, _, _ in found] == [str(number) for number in range(len(events))]
     assert [kind for _, kind, _ in found] == [data["type"] for data in expected]
     assert msgspec.json.decode(json.dumps(found[-1][2]), type=WireEvent) == events[-1]
 
@@ -200,13 +200,13 @@ async def test_the_events_of_a_run_are_those_of_its_journal(door: Door) -> None:
 @pytest.mark.parametrize("how", ["after", "header", "both"])
 async def test_whoever_comes_back_sees_what_came_after(door: Door, how: str) -> None:
     async with door.serving(ScriptedModel(asks("look", city="Oslo"), says("Cold.")), look) as served:
-        id = await ask(served)
-        _, body = await get(served, f"/runs/{id}/events")
+        run_id = await ask(served)
+        _, body = await get(served, f"/runs/{run_id}/events")
         whole = frames(body)
         for at, (position, _, _) in enumerate(whole):
             query = {"after": f"?after={position}", "header": "", "both": "?after=0"}[how]
             headers = {} if how == "after" else {"last-event-id": position}
-            status, rest = await get(served, f"/runs/{id}/events{query}", **headers)
+            status, rest = await get(served, f"/runs/{run_id}/events{query}", **headers)
             if at == len(whole) - 1:
                 assert (status, rest) == (204, b"")  # an EventSource does not come again then
             else:
@@ -216,8 +216,8 @@ async def test_whoever_comes_back_sees_what_came_after(door: Door, how: str) -> 
 @pytest.mark.parametrize("position", ["x", "1.x", "-1", "1.2.3"])
 async def test_what_is_no_position_is_a_400(door: Door, position: str) -> None:
     async with door.serving(ScriptedModel(says("Hello."))) as served:
-        id = await ask(served)
-        status, body = await get(served, f"/runs/{id}/events?after={position}")
+        run_id = await ask(served)
+        status, body = await get(served, f"/runs/{run_id}/events?after={position}")
 
     assert (status, body["error"]["param"]) == (400, "after")
 
@@ -255,7 +255,7 @@ async def test_a_run_under_way_is_cancelled(door: Door, stream: bool) -> None:
 @pytest.mark.parametrize(("seconds", "expected"), [(3600.0, "kept"), (0.0, "gone")])
 async def test_a_run_says_whether_its_previews_are_kept(door: Door, seconds: float, expected: str) -> None:
     async with door.serving(ScriptedModel(says("Hello.")), keep_previews=seconds) as served:
-        id = await ask(served, stream=True)
-        _, run = await get(served, f"/runs/{id}")
+        run_id = await ask(served, stream=True)
+        _, run = await get(served, f"/runs/{run_id}")
 
     assert run["previews"] == expected

@@ -54,6 +54,26 @@ async def test_three_hundred_followers_see_the_same_each_from_its_own_start(door
         assert before.body + after.body == whole.body
 
 
+async def test_events_say_when_a_model_began_to_answer_and_when_its_pieces_came(door: Door) -> None:
+    """A run that is over says the same as one that is followed while it happens."""
+    model = Stepwise("One ", "two.")
+    async with door.serving(model) as served, soon():
+        asking = asyncio.create_task(post_quietly(served, {"messages": HI, "stream": True}))
+        run = await under_way(served)
+        live = Follower(served, run)
+        following = asyncio.create_task(live.read())
+        for _ in range(3):
+            model.step()
+        await asking
+        await following
+        kept = await Follower(served, run).read()
+
+    assert kept.body == live.body
+    told = {kind: data for _, kind, data in reversed(frames(live.body))}
+    started, first, finished = (told[kind] for kind in ("model_started", "text_delta", "model_finished"))
+    assert started["at"] <= first["at"] == finished["first_at"] <= finished["at"]
+
+
 async def test_a_run_is_followed_from_the_middle_of_an_answer(door: Door) -> None:
     model = Stepwise("One ", "two ", "three.")
     async with door.serving(model) as served, soon():
@@ -71,12 +91,12 @@ async def test_a_run_is_followed_from_the_middle_of_an_answer(door: Door) -> Non
         await reading
         await asking
 
-    assert [(id, kind) for id, kind, _ in frames(early.body)] == [
+    assert [(run_id, kind) for run_id, kind, _ in frames(early.body)] == [
         ("0", "run_started"),
         ("1", "model_started"),
         ("1.1", "text_delta"),
     ]
-    assert [(id, kind) for id, kind, _ in frames(rest.body)] == [
+    assert [(run_id, kind) for run_id, kind, _ in frames(rest.body)] == [
         ("1.2", "text_delta"),
         ("1.3", "text_delta"),
         ("2", "model_finished"),
@@ -109,7 +129,7 @@ async def test_what_was_only_shown_may_be_gone_and_the_facts_are_left(door: Door
         served.server.runs.logs.forget(run)
         _, after = await get(served, f"/runs/{run}/events?after=1.1")
 
-    assert [id for id, _, _ in frames(before)] == ["1.2", "2", "3"]
+    assert [run_id for run_id, _, _ in frames(before)] == ["1.2", "2", "3"]
     assert frames(after) == frames(before)[1:]
 
 

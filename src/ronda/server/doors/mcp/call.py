@@ -11,19 +11,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ronda.core.events import Event, ToolFinished, ToolStarted
-from ronda.core.output import final_text
 from ronda.core.parts import user
+from ronda.core.transcript import final_text
 from ronda.errors import BadRequest, RondaError
 from ronda.host.run import LiveRun
-from ronda.server.answering.answer import Answering
+from ronda.server.answering.exchange import Answering
 from ronda.server.answering.opening import Job
 from ronda.server.doors.mcp.tools import INPUT, AgentTool
 from ronda.server.http.failure import failure_of
 from ronda.server.services.models import Models
-from ronda.wire.door_request import DoorRequest
-from ronda.wire.failures import BROKE_DOWN, failure_of_run
 from ronda.wire.openai_chat.server_answer import ChatAnswer
 from ronda.wire.openai_chat.server_request import read_request
+from ronda.wire.shared.door_request import DoorRequest
+from ronda.wire.shared.failures import BROKE_DOWN, failure_of_run
 
 Tell: TypeAlias = Callable[[str], Awaitable[None]]
 
@@ -75,7 +75,7 @@ def _completion(lives: Sequence[LiveRun]) -> dict[str, Any]:
 
 
 async def _drive(lives: Sequence[LiveRun], tell: Tell) -> None:
-    """In tasks of their own: whoever cancels this one does so again and again until it ends, and a run has an end to write."""
+    """In tasks of their own: the SDK cancels this one again and again until it ends, and a run has an end to write."""
     news: asyncio.Queue[str | None] = asyncio.Queue()
 
     def take(batch: Sequence[Event]) -> None:

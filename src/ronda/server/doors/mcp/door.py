@@ -30,7 +30,7 @@ _RIGHTS = "ronda.rights"  # … and what its key may do
 
 def make_server(parts: McpParts) -> SdkServer[Any]:
     def owner_of(context: ServerRequestContext[Any, Any]) -> str:
-        """Over pipes there is one: whoever started the program. What the request's key may do holds from here on."""
+        """Over pipes there is one: the program that started this one. What the request's key may do holds from here on."""
         if context.request is None:
             return ""
         use_rights(context.request.scope[_RIGHTS])
@@ -39,7 +39,7 @@ def make_server(parts: McpParts) -> SdkServer[Any]:
     async def list_tools(
         context: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        found = await tools_for(parts.agent_files, parts.agents, owner_of(context))
+        found = await tools_for(parts.agent_folder(), parts.agents, owner_of(context))
         tools = [types.Tool(name=one.name, description=one.description, input_schema=one.schema) for one in found]
         return types.ListToolsResult(tools=tools)
 
@@ -47,7 +47,7 @@ def make_server(parts: McpParts) -> SdkServer[Any]:
         context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         owner = owner_of(context)
-        found = await tools_for(parts.agent_files, parts.agents, owner)
+        found = await tools_for(parts.agent_folder(), parts.agents, owner)
         tool = next((one for one in found if one.name == params.name), None)
         if tool is None:
             known = ", ".join([one.name for one in found[:20]])
@@ -96,7 +96,7 @@ class McpDoor:
         assert manager is not None
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            # A session is its owner's: the SDK lets nobody else speak in it.
+            # A session is its owner's: the SDK lets no other owner speak in it.
             user = AuthenticatedUser(AccessToken(token="", client_id=owner, scopes=[]))
             # What stands around a header's value is no part of it; the SDK compares values with the body.
             headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -10,18 +11,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.errors import BadConfig, NotFound
 from ronda.host.supervisor import Sleep
-from ronda.server.answering.answer import Answering
+from ronda.server.answering.exchange import Answering
 from ronda.server.doors.chat import chat_error
 from ronda.server.http.browser_guard import refused_socket
 from ronda.server.http.failure import error_answer
 from ronda.server.http.incoming import Incoming, Json
 from ronda.server.services.models import Models
-from ronda.wire.failures import Failure
-from ronda.wire.json import UNREADABLE
+from ronda.wire.codec.json import UNREADABLE
+from ronda.wire.shared.failures import Failure
 
 if TYPE_CHECKING:
     from ronda.server.doors.mcp.door import McpDoor
-    from ronda.server.services.agent_files import AgentFiles
+    from ronda.server.services.agents import AgentFolder
     from ronda.store.agents import Agents
 
 
@@ -52,7 +53,7 @@ class McpParts(Struct, frozen=True):
     answering: Answering
     models: Models
     agents: Agents  # that clients made …
-    agent_files: AgentFiles | None  # … and those of the operator's folder
+    agent_folder: Callable[[], AgentFolder | None]  # … and those of the operator's files
     max_body: int
     sleep: Sleep
 

@@ -11,11 +11,11 @@ from msgspec import Struct
 from ronda.drive.offload import aside
 from ronda.prompty.model import Prompty, Property
 from ronda.prompty.parameters import parameters_of
-from ronda.server.http.rights import current_rights, current_scopes
+from ronda.server.http.rights import RIGHTS, current_scopes
 from ronda.tools.mcp.names import distinct_names
 
 if TYPE_CHECKING:
-    from ronda.server.services.agent_files import AgentFiles
+    from ronda.server.services.agents import AgentFolder
     from ronda.store.agents import Agents
 
 CHAT: Final = "chat"
@@ -47,7 +47,7 @@ _CHAT_SCHEMA: Final[dict[str, Any]] = {
 
 
 class AgentTool(Struct, frozen=True):
-    """`agent` is empty for `chat`. `asks`: its `input` is what somebody says to it, not an input of its own."""
+    """`agent` is empty for `chat`. `asks`: its `input` is a message to it, not an input of its own."""
 
     name: str
     agent: str
@@ -56,11 +56,11 @@ class AgentTool(Struct, frozen=True):
     asks: bool = False
 
 
-async def tools_for(files: AgentFiles | None, agents: Agents, owner: str) -> list[AgentTool]:
+async def tools_for(files: AgentFolder | None, agents: Agents, owner: str) -> list[AgentTool]:
     """In the same order each time."""
     found = [] if files is None else await aside(_of_files, files)
     found += await _stored_agents(agents, owner)
-    if current_rights() is not None:
+    if RIGHTS.get() is not None:
         scopes = current_scopes()
         found = [one for one in found if scopes.allows_agent((one[0],))]
     names = distinct_names([("", None, agent) for agent, _, _, _ in found], {CHAT})
@@ -68,7 +68,7 @@ async def tools_for(files: AgentFiles | None, agents: Agents, owner: str) -> lis
     return [chat, *[AgentTool(names["", agent], agent, about, schema, asks) for agent, about, schema, asks in found]]
 
 
-def _of_files(files: AgentFiles) -> list[tuple[str, str, dict[str, Any], bool]]:
+def _of_files(files: AgentFolder) -> list[tuple[str, str, dict[str, Any], bool]]:
     """Files that cannot be used are left out: what is wrong with them the operator is told."""
     found = []
     for name in sorted(files.names())[:MAX_AGENTS]:
@@ -100,4 +100,4 @@ async def _stored_agents(agents: Agents, owner: str) -> list[tuple[str, str, dic
     """Agents that the owner has made over HTTP."""
     rows = (await agents.of(owner))[:MAX_AGENTS]
     made = [(row.id, msgspec.json.decode(row.body, type=_StoredAgent)) for row in rows]
-    return [(id, body.description or f"The agent {body.name}.", _question(), True) for id, body in made]
+    return [(agent_id, body.description or f"The agent {body.name}.", _question(), True) for agent_id, body in made]

@@ -15,22 +15,20 @@ from starlette.types import ASGIApp
 
 from ronda.core.parts import SystemTurn, Turn
 from ronda.errors import BadRequest, NotFound, quote_names
-from ronda.providers import split_spec
-from ronda.providers.services import dialect_of
 from ronda.server.doors.mistral.endpoint import Asks, matches
-from ronda.server.doors.mistral.upstream import Blocked, no_moderation, speaks_mistral, without_hints
+from ronda.server.doors.mistral.upstream import Blocked, no_moderation, speaks_mistral, upstream_of, without_hints
 from ronda.server.http.incoming import Incoming, Json, NoContent
+from ronda.server.services.agents import ServedAgent
 from ronda.server.services.models import Models, Target, not_redeclared
 from ronda.server.services.runs import new_id
-from ronda.server.services.served_agent import ServedAgent
 from ronda.server.services.toolbox import Toolbox
 from ronda.store.agents import AgentRow, Agents, AliasRow
-from ronda.wire.capabilities import Need
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 from ronda.wire.mistral.agents import AgentBody, keep, read_create, read_stored, read_update, when, write_agent
 from ronda.wire.mistral.declarations import raws
 from ronda.wire.mistral.server_request import guardrail_level
 from ronda.wire.mistral.validation_errors import BODY, refuse
+from ronda.wire.shared.capabilities import Need
 
 PREFIX = "ag_"
 
@@ -46,10 +44,10 @@ class StoredAgents:
         return ()  # whose would be listed?
 
     async def find(self, name: str, owner: str) -> ServedAgent | None:
-        id, _, version = name.partition("@")
-        if not id.startswith(PREFIX):
+        agent_id, _, version = name.partition("@")
+        if not agent_id.startswith(PREFIX):
             return None
-        row = await self._rows.find(owner, id, version or None)
+        row = await self._rows.find(owner, agent_id, version or None)
         return await self._served(row, owner) if row is not None else None
 
     async def find_named(self, name: str, owner: str) -> ServedAgent | None:
@@ -59,7 +57,7 @@ class StoredAgents:
         titles = [(row.id, read_stored(row.body).name) for row in await self._rows.of(owner)]
         by_title, _, version = name.rpartition("@")
         for title, wanted in ((name, ""), (by_title, version)):
-            ids = [id for id, one in titles if title and one == title]
+            ids = [agent_id for agent_id, one in titles if title and one == title]
             if len(ids) > 1:
                 raise BadRequest(
                     f"there are {len(ids)} agents named '{title[:200]}'; name one by its id, such as '{ids[0]}'"
@@ -80,13 +78,13 @@ class StoredAgents:
         return serve_agent(agent, base, row.id, row.version)
 
 
-def serve_agent(agent: AgentBody, base: Target, id: str = "", version: int = 0) -> ServedAgent:
+def serve_agent(agent: AgentBody, base: Target, agent_id: str = "", version: int = 0) -> ServedAgent:
     """A model with what an agent brings along."""
-    if guardrail_level(agent.guardrails) == "always" and not speaks_mistral(base):
+    if agent.guardrails and guardrail_level(agent.guardrails) == "always" and not speaks_mistral(base):
         raise Blocked(f"blocked: the agent sets block_on_error, and {no_moderation}", code="guardrail_error")
     options, choice = agent.options()
     extra = {**options.extra, **raws({"guardrails": agent.guardrails or None})}
-    options = without_hints(msgspec.structs.replace(options, extra=extra), dialect_of(split_spec(base.spec)[0]))
+    options = without_hints(msgspec.structs.replace(options, extra=extra), upstream_of(base.spec)[0])
     declared = agent.declared()
     return ServedAgent(
         name=base.name,
@@ -98,7 +96,7 @@ def serve_agent(agent: AgentBody, base: Target, id: str = "", version: int = 0) 
         needs=(*base.needs, *declared.needs),
         choice=choice,
         options=base.options_under(options),
-        id=id,
+        id=agent_id,
         version=version,
         agent=agent,
     )
@@ -147,16 +145,18 @@ class AgentsDoor:
     async def _row(self, incoming: Incoming, version: int | str | None = None) -> AgentRow:
         return await self._find(incoming.owner, incoming.places["agent_id"], version)
 
-    async def _find(self, owner: str, id: str, version: int | str | None = None) -> AgentRow:
-        row = await self._agents.find(owner, id, version)
+    async def _find(self, owner: str, agent_id: str, version: int | str | None = None) -> AgentRow:
+        row = await self._agents.find(owner, agent_id, version)
         if row is None:
-            raise await self._missing(owner, id, version)
+            raise await self._missing(owner, agent_id, version)
         return row
 
-    async def _missing(self, owner: str, id: str, version: int | str | None = None) -> NotFound:
-        known = await self._agents.find(owner, id) is not None
+    async def _missing(self, owner: str, agent_id: str, version: int | str | None = None) -> NotFound:
+        known = await self._agents.find(owner, agent_id) is not None
         what = (
-            f"the agent '{id[:200]}' has no version '{version}'" if known else f"the agent '{id[:200]}' does not exist"
+            f"the agent '{agent_id[:200]}' has no version '{version}'"
+            if known
+            else f"the agent '{agent_id[:200]}' does not exist"
         )
         return NotFound(what, param="agent_id", code="agent_not_found")
 
@@ -170,22 +170,27 @@ class AgentsDoor:
         )  # says if a name is taken, or something is not here
 
     async def _check_handoffs(self, handoffs: list[str] | None, owner: str) -> None:
-        for at, id in enumerate(handoffs or ()):
-            if await self._agents.find(owner, id) is None:
-                msg = f"the agent '{id[:200]}' does not exist, so nothing can be handed over to it"
-                refuse("value_error", (*BODY, "handoffs", at), msg, id[:200])
+        for at, agent_id in enumerate(handoffs or ()):
+            if await self._agents.find(owner, agent_id) is None:
+                msg = f"the agent '{agent_id[:200]}' does not exist, so nothing can be handed over to it"
+                refuse("value_error", (*BODY, "handoffs", at), msg, agent_id[:200])
 
     async def create(self, incoming: Incoming) -> ASGIApp:
         agent = await incoming.read(self._max_body, read_create)
         owner = incoming.owner
         await self._check(agent, owner)
         await self._check_handoffs(agent.handoffs, owner)
-        id = new_id("ag")
-        await self._agents.create(owner, id, keep(agent), time.time())
-        return _json(_agent_object(await self._find(owner, id)))
+        agent_id = new_id("ag")
+        await self._agents.create(owner, agent_id, keep(agent), time.time())
+        return _json(_agent_object(await self._find(owner, agent_id)))
 
     async def _list_rows(self, incoming: Incoming, asks: Asks) -> list[AgentRow]:
-        chat, name, search, id = asks.flag("deployment_chat"), asks.text("name"), asks.text("search"), asks.text("id")
+        chat, name, search, agent_id = (
+            asks.flag("deployment_chat"),
+            asks.text("name"),
+            asks.text("search"),
+            asks.text("id"),
+        )
         sources = asks.texts("sources")
         for source in sources:
             if source not in ("api", "playground", "agent_builder_v1"):
@@ -201,7 +206,7 @@ class AgentsDoor:
                 (chat is None or row.deployment_chat == chat)
                 and (name is None or agent.name == name)
                 and (search is None or search.lower() in agent.name.lower() or search in row.id)
-                and (id is None or row.id == id)
+                and (agent_id is None or row.id == agent_id)
                 and (metadata is None or matches(msgspec.json.decode(encode(agent.metadata)), metadata))
             ):
                 found.append(row)
@@ -248,9 +253,9 @@ class AgentsDoor:
 
     async def switch_version(self, incoming: Incoming) -> ASGIApp:
         version = Asks(incoming).number("version", None)
-        owner, id = incoming.owner, incoming.places["agent_id"]
-        if not await self._agents.switch(owner, id, version, time.time()):
-            raise await self._missing(owner, id, version)
+        owner, agent_id = incoming.owner, incoming.places["agent_id"]
+        if not await self._agents.switch(owner, agent_id, version, time.time()):
+            raise await self._missing(owner, agent_id, version)
         return _json(_agent_object(await self._row(incoming)))
 
     async def list_versions(self, incoming: Incoming) -> ASGIApp:
@@ -267,10 +272,10 @@ class AgentsDoor:
         if not 0 < len(alias) <= 64 or alias.isdecimal() or not alias.isprintable() or "@" in alias:
             msg = "it must be 1 to 64 printable characters, without '@' and not a number"
             refuse("value_error", ("query", "alias"), msg, alias)
-        owner, id = incoming.owner, incoming.places["agent_id"]
-        row = await self._agents.set_alias(owner, id, alias, version, time.time())
+        owner, agent_id = incoming.owner, incoming.places["agent_id"]
+        row = await self._agents.set_alias(owner, agent_id, alias, version, time.time())
         if row is None:
-            raise await self._missing(owner, id, version)
+            raise await self._missing(owner, agent_id, version)
         return _json(_alias(row))
 
     async def list_aliases(self, incoming: Incoming) -> ASGIApp:
@@ -279,9 +284,11 @@ class AgentsDoor:
 
     async def delete_alias(self, incoming: Incoming) -> ASGIApp:
         alias = Asks(incoming).needed("alias")
-        id = (await self._row(incoming)).id
-        if not await self._agents.delete_alias(incoming.owner, id, alias):
-            raise NotFound(f"the agent '{id}' has no alias '{alias[:100]}'", param="alias", code="alias_not_found")
+        agent_id = (await self._row(incoming)).id
+        if not await self._agents.delete_alias(incoming.owner, agent_id, alias):
+            raise NotFound(
+                f"the agent '{agent_id}' has no alias '{alias[:100]}'", param="alias", code="alias_not_found"
+            )
         return NoContent()
 
 

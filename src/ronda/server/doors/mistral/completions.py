@@ -12,8 +12,8 @@ from ronda.core.events import RunStarted
 from ronda.core.parts import ToolTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.errors import NotFound, quote_names
-from ronda.server.answering.answer import Answering
 from ronda.server.answering.continuation import continue_answer
+from ronda.server.answering.exchange import Answering
 from ronda.server.answering.opening import Job, answer_alone
 from ronda.server.answering.stored_answers import AnswerDoor
 from ronda.server.doors.mistral.endpoint import mistral_error
@@ -21,15 +21,15 @@ from ronda.server.doors.mistral.handoffs import Handoffs
 from ronda.server.doors.mistral.history import place_of
 from ronda.server.doors.mistral.upstream import fit_to_upstream, without_prompt
 from ronda.server.http.incoming import Incoming
+from ronda.server.services.agents import ServedAgent
 from ronda.server.services.models import Models, Target
 from ronda.server.services.runs import Runs
-from ronda.server.services.served_agent import ServedAgent
-from ronda.wire.call_ids import INSTEAD, stored_ids
-from ronda.wire.door_request import AnswerOptions
 from ronda.wire.mistral.declarations import raws
 from ronda.wire.mistral.handoffs import about_ways
 from ronda.wire.mistral.server_answer import CompletionAnswer
 from ronda.wire.mistral.server_request import CompletionRequest, guardrail_level, read_completion
+from ronda.wire.shared.call_ids import INSTEAD, stored_ids
+from ronda.wire.shared.door_request import AnswerOptions
 
 COMPLETION_ANSWERS: Final = AnswerDoor(
     "/v1/agents/completions", "", "chat.completion", AnswerOptions.key, CompletionAnswer, without="conversation"
@@ -66,9 +66,9 @@ class CompletionsDoor:
             target = structs.replace(target, choice=AUTO)
         if request.guardrail_level == "no" and isinstance(target, ServedAgent):
             mine = structs.replace(mine, guardrail_level=guardrail_level(target.agent.guardrails))
-        id = target.id if isinstance(target, ServedAgent) else None
+        agent_id = target.id if isinstance(target, ServedAgent) else None
         mine = structs.replace(
-            mine, about={**request.about, **raws({"agent_id": id}), **about_ways(given.ways, handed)}
+            mine, about={**request.about, **raws({"agent_id": agent_id}), **about_ways(given.ways, handed)}
         )
 
         async def ask_next(agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int) -> Job:
@@ -84,9 +84,9 @@ class CompletionsDoor:
             self._handoffs.next_of(owner, given, ask_next),
         )
 
-    async def _still_there(self, id: str, owner: str) -> Target | None:
+    async def _still_there(self, agent_id: str, owner: str) -> Target | None:
         try:
-            return await self._models.find(id, owner)
+            return await self._models.find(agent_id, owner)
         except NotFound:
             return None
 
@@ -109,16 +109,16 @@ async def _caller_of(runs: Runs, turns: tuple[Turn, ...], owner: str) -> str | N
     return None
 
 
-async def find_agent(models: Models, id: str, owner: str) -> Target:
+async def find_agent(models: Models, agent_id: str, owner: str) -> Target:
     """An agent of this owner's, of everybody's, or a model: an agent that brings nothing along."""
     try:
-        return await models.find(id, owner)
+        return await models.find(agent_id, owner)
     except NotFound as error:
         if error.code != "model_not_found":
             raise
         there_is = quote_names(models.names)
         raise NotFound(
-            f"the agent '{id[:200]}' does not exist; make one with POST /v1/agents, or name one of {there_is}",
+            f"the agent '{agent_id[:200]}' does not exist; make one with POST /v1/agents, or name one of {there_is}",
             param="agent_id",
             code="agent_not_found",
         ) from error

@@ -16,23 +16,22 @@ import msgspec
 from msgspec import Struct, structs
 from starlette.types import ASGIApp
 
-from ronda.core.events import Asked, Event, RunFinished
+from ronda.core.events import WITHOUT_ANSWER, Asked, Event, RunFinished
 from ronda.core.parts import AssistantTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.core.run import Run, rebuild
 from ronda.errors import NotFound, RondaError, quote_names
 from ronda.host.supervisor import Supervisor
-from ronda.server.answering.answer import Answering, Exchange
+from ronda.server.answering.chain import read_chain
 from ronda.server.answering.continuation import resume_answer
-from ronda.server.answering.handoff_runs import read_handoff_runs
+from ronda.server.answering.exchange import Answering, Exchange
 from ronda.server.answering.opening import Job, OnOpened
 from ronda.server.answering.stored_answers import follow_answer, standing, unfinished_body
 from ronda.server.doors.mistral.agents import find_model, serve_agent
 from ronda.server.doors.mistral.completions import find_agent
 from ronda.server.doors.mistral.endpoint import Asks, matches, mistral_error
-from ronda.server.doors.mistral.handoffs import Handoffs
+from ronda.server.doors.mistral.handoffs import HandoffOffer, Handoffs
 from ronda.server.doors.mistral.history import (
-    NOTHING_SAID,
     Busy,
     ConversationRun,
     History,
@@ -47,15 +46,14 @@ from ronda.server.doors.mistral.history import (
 )
 from ronda.server.doors.mistral.upstream import fit_to_upstream, without_prompt
 from ronda.server.http.incoming import Header, Incoming, Json, NoContent
+from ronda.server.services.agents import ServedAgent
 from ronda.server.services.models import Models, Target
 from ronda.server.services.runs import new_id
-from ronda.server.services.served_agent import ServedAgent
 from ronda.store import StoreError, WriteConflict
 from ronda.store.catalog import Catalog
 from ronda.store.conversations import ConversationRow, Conversations, RunRow
 from ronda.store.marks import of_session
-from ronda.wire.approvals import Decision
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 from ronda.wire.mistral.conversation_answer import ConversationAnswer
 from ronda.wire.mistral.conversations import (
     ConversationBody,
@@ -73,6 +71,7 @@ from ronda.wire.mistral.entries import end_in_prefix, keep_inputs, turns_of
 from ronda.wire.mistral.handoffs import about_ways, calls_for_caller, first_leg, handed_before, handoff_of, ways_of
 from ronda.wire.mistral.server_request import CompletionRequest, guardrail_level
 from ronda.wire.mistral.validation_errors import BODY, refuse
+from ronda.wire.shared.approvals import Decision
 
 
 class _Kept:
@@ -84,7 +83,7 @@ class _Kept:
         conversations: Conversations,
         supervisor: Supervisor,
         owner: str,
-        id: str,
+        conversation_id: str,
         about: ConversationBody,
         count: int,
         before: Sequence[RunRow] | None = None,
@@ -93,7 +92,7 @@ class _Kept:
         self._conversations = conversations
         self._supervisor = supervisor
         self._owner = owner
-        self._id = id
+        self._id = conversation_id
         self._about = about
         self._count = count
         self._before = before
@@ -116,7 +115,7 @@ class _Kept:
         run = self._last
         if run is None or run.ended is None or self._about.agent_id is None:
             return
-        counts = run.ended.reason not in NOTHING_SAID
+        counts = run.ended.reason not in WITHOUT_ANSWER
         agent = agent_after(self._about, ConversationRun(RunRow(run.id), run, []) if counts else None).agent_id
         if agent is not None:
             noting = self._conversations.note_agents([(self._id, run.id, agent)])
@@ -183,7 +182,7 @@ class ConversationsDoor:
     async def _answer(
         self,
         incoming: Incoming,
-        id: str,
+        conversation_id: str,
         about: ConversationBody,
         wish: Wish,
         turns: tuple[Turn, ...],
@@ -192,32 +191,32 @@ class ConversationsDoor:
     ) -> ASGIApp:
         from_run = (parent.run.id, len(parent.events)) if parent is not None else None
         target = await self._find_target(about, incoming.owner)
-        job = await self._job(incoming, id, about, wish, target, turns, from_run, keep, 0)
-        outlives, door = keep is not None, _Place(id)
+        job = await self._job(incoming, conversation_id, about, wish, target, turns, from_run, keep, 0)
+        outlives, door = keep is not None, _Place(conversation_id)
         exchange = Exchange(
             self._answering, incoming, job, ConversationAnswer, mistral_error, outlives=outlives, door=door
         )
         answer = await exchange.answer()
-        exchange.when_over(partial(self._catalog.claims.release, incoming.owner, _claim_of(id)))
+        exchange.when_over(partial(self._catalog.claims.release, incoming.owner, _claim_of(conversation_id)))
         if keep is not None:
             exchange.when_over(keep.note)
         return answer
 
     @asynccontextmanager
-    async def _hold_conversation(self, owner: str, id: str) -> AsyncIterator[None]:
-        """Nobody else, here or in another process, answers in a conversation until the answer that is begun here is over."""
-        if not await self._catalog.claims.claim(owner, _claim_of(id)):
-            raise _busy(id)
+    async def _hold_conversation(self, owner: str, conversation_id: str) -> AsyncIterator[None]:
+        """No other request, here or in another process, is answered in a conversation until this answer is over."""
+        if not await self._catalog.claims.claim(owner, _claim_of(conversation_id)):
+            raise _busy(conversation_id)
         try:
             yield
         except BaseException:
-            self._catalog.claims.release(owner, _claim_of(id))
+            self._catalog.claims.release(owner, _claim_of(conversation_id))
             raise
 
     async def _job(
         self,
         incoming: Incoming,
-        id: str,
+        conversation_id: str,
         about: ConversationBody,
         wish: Wish,
         target: Target,
@@ -237,7 +236,7 @@ class ConversationsDoor:
         if guards is None and isinstance(target, ServedAgent):
             guards = target.agent.guardrails
         more = {
-            "conversation": id,
+            "conversation": conversation_id,
             "model": target.name,
             "agent_id": about.agent_id,
             "prefix": True if end_in_prefix(wish.entries) else None,
@@ -253,25 +252,32 @@ class ConversationsDoor:
             truncates=wish.truncates,
             lingers=wish.lingers,
             permission=wish.permission,
+            disabled_tools=wish.disabled_tools,
             background=wish.background,
-            conversation=id,
+            conversation=conversation_id,
             parent=parent,
             keep="memory" if keep is None else "stored",
             about={**raws(more), "inputs": keep_inputs(wish.entries)},
             hints=raws({"guardrails": wish.guardrails, "metadata": about.metadata}),
-            guardrail_level=guardrail_level(guards),
+            guardrail_level=guardrail_level(guards) if guards else "no",
         )
-        given = await self._handoffs.offer_handoffs(target, incoming.owner, request, wish.execution)
+        given = HandoffOffer(target)
+        if isinstance(target, ServedAgent) and target.agent.handoffs:
+            given = await self._handoffs.offer_handoffs(target, incoming.owner, request, wish.execution)
         target = given.target
         request = structs.replace(request, about={**request.about, **about_ways(given.ways, handed)})
 
         async def ask_next(agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int) -> Job:
             now = structs.replace(about, agent_id=agent.id, agent_version=None)
             rest = structs.replace(wish, entries=[])
-            return await self._job(incoming, id, now, rest, agent, without_prompt(turns), parent, keep, handed)
+            return await self._job(
+                incoming, conversation_id, now, rest, agent, without_prompt(turns), parent, keep, handed
+            )
 
         added = None if keep is None else self._adder(keep)
-        following = self._handoffs.next_of(incoming.owner, given, ask_next, added)
+        following = None
+        if given.ways is not None:
+            following = self._handoffs.next_of(incoming.owner, given, ask_next, added)
         return Job(fit_to_upstream(request, target), target, place_of, following, added)
 
     async def start(self, incoming: Incoming) -> ASGIApp:
@@ -288,14 +294,14 @@ class ConversationsDoor:
         parent: ConversationRun | None,
     ) -> ASGIApp:
         """A new conversation, with these runs before its own."""
-        id, owner = new_id("conv"), incoming.owner
+        conversation_id, owner = new_id("conv"), incoming.owner
         keep = (
-            _Kept(self._catalog.conversations, self._supervisor, owner, id, about, len(rows), rows)
+            _Kept(self._catalog.conversations, self._supervisor, owner, conversation_id, about, len(rows), rows)
             if wish.store
             else None
         )
-        async with self._hold_conversation(owner, id):
-            return await self._answer(incoming, id, about, wish, turns, parent, keep)
+        async with self._hold_conversation(owner, conversation_id):
+            return await self._answer(incoming, conversation_id, about, wish, turns, parent, keep)
 
     async def append(self, incoming: Incoming) -> ASGIApp:
         wish = await incoming.read(self._max_body, read_append)
@@ -319,13 +325,13 @@ class ConversationsDoor:
             )
             return await self._answer(incoming, row.id, about, wish, turns, last, keep)
 
-    async def _end(self, owner: str, id: str) -> History:
-        async with aclosing(newest_first(self._catalog.conversations, owner, id)) as rows:
+    async def _end(self, owner: str, conversation_id: str) -> History:
+        async with aclosing(newest_first(self._catalog.conversations, owner, conversation_id)) as rows:
             return await read_end(self._answering.runs, rows, owner)
 
-    async def _last_events(self, owner: str, id: str) -> list[Event]:
+    async def _last_events(self, owner: str, conversation_id: str) -> list[Event]:
         """Of the last run of a conversation, whatever came of it."""
-        rows = await self._catalog.conversations.last_runs(owner, id)
+        rows = await self._catalog.conversations.last_runs(owner, conversation_id)
         return await self._answering.runs.read(rows[0][1].run, owner) if rows else []
 
     async def _confirm(self, incoming: Incoming, row: ConversationRow, wish: Wish) -> ASGIApp:
@@ -362,11 +368,13 @@ class ConversationsDoor:
         return await self._begin(incoming, about, wish, rows, turns, last)
 
     async def _row(self, incoming: Incoming) -> ConversationRow:
-        id = incoming.places["conversation_id"]
-        row = await self._catalog.conversations.find(incoming.owner, id)
+        conversation_id = incoming.places["conversation_id"]
+        row = await self._catalog.conversations.find(incoming.owner, conversation_id)
         if row is None:
             raise NotFound(
-                f"the conversation '{id[:200]}' does not exist", param="conversation_id", code="conversation_not_found"
+                f"the conversation '{conversation_id[:200]}' does not exist",
+                param="conversation_id",
+                code="conversation_not_found",
             )
         return row
 
@@ -401,7 +409,7 @@ class ConversationsDoor:
                     noted.append((row.id, newest[0][1].run, about.agent_id))
             shown.append(write_conversation(row.id, about, row.created, row.updated))
         if noted:
-            with suppress(StoreError):  # a full disk keeps nobody from reading: the next list looks again
+            with suppress(StoreError):  # a full disk keeps no client from reading: the next list looks again
                 await conversations.note_agents(noted)
         return shown
 
@@ -412,7 +420,7 @@ class ConversationsDoor:
         return write_conversation(row.id, about, row.created, row.updated)
 
     async def get(self, incoming: Incoming) -> ASGIApp:
-        """With stream=true, its last answer. Of one that nobody waits for, how that stands."""
+        """With stream=true, its last answer. Of one that runs in the background, how that stands."""
         row = await self._row(incoming)
         last = await self._last_events(incoming.owner, row.id)
         if last and (newest := rebuild(last)).id != (first := first_leg(newest)):
@@ -422,7 +430,7 @@ class ConversationsDoor:
                 raise NotFound(f"the conversation '{row.id}' has no answer to follow", code="run_not_found")
             return await follow_answer(self._answering.runs, incoming, ConversationAnswer, [last])
         shown = await self._conversation_object(incoming, row)
-        run = rebuild((await read_handoff_runs(self._answering.runs, last, incoming.owner))[-1]) if last else None
+        run = rebuild((await read_chain(self._answering.runs, last, incoming.owner))[-1]) if last else None
         if run is not None and run.start.outlives:
             position = (
                 None if run.ended is not None else await self._answering.background.position(run.id, incoming.owner)
@@ -465,12 +473,15 @@ class _Place(Struct, frozen=True):
         return unfinished_body(writer, runs, position)
 
 
-def _busy(id: str) -> Busy:
-    return Busy(f"another request is being answered in the conversation '{id}'; wait for it", code="conversation_busy")
+def _busy(conversation_id: str) -> Busy:
+    return Busy(
+        f"another request is being answered in the conversation '{conversation_id}'; wait for it",
+        code="conversation_busy",
+    )
 
 
-def _claim_of(id: str) -> str:
-    return f"conversation {id}"
+def _claim_of(conversation_id: str) -> str:
+    return f"conversation {conversation_id}"
 
 
 # ---- reading ----------------------------------------------------------------------------------------------------------

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ronda.server.http.incoming import Incoming
-from ronda.wire.failures import Failure
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 from ronda.wire.mistral.validation_errors import read_value, refuse
+from ronda.wire.shared.failures import Failure
 
 MOST_ON_A_PAGE = 1000
 # mistralai 3.7.0 sends its own word for "not said" where a filter is left out.

@@ -14,15 +14,14 @@ from ronda.core.plan import ToolSpec
 from ronda.drive import Tool, ToolContext, ToolOutput
 from ronda.errors import BadRequest, ProtocolError, RondaError
 from ronda.host.run import LiveRun
+from ronda.server.answering.chain import Leg, OpenNext
 from ronda.server.answering.opening import Job, OnOpened, Opening
-from ronda.server.answering.relay import Leg, Next
 from ronda.server.config import ServerConfig
 from ronda.server.doors.mistral.history import turns_in
+from ronda.server.services.agents import ServedAgent
 from ronda.server.services.models import Models, Target
 from ronda.server.services.runs import Runs
-from ronda.server.services.served_agent import ServedAgent
 from ronda.server.services.toolbox import Toolbox
-from ronda.wire.door_request import DoorRequest
 from ronda.wire.mistral.handoffs import (
     MOST_HANDOFFS,
     Execution,
@@ -30,17 +29,18 @@ from ronda.wire.mistral.handoffs import (
     Ways,
     about_ways,
     answers_of,
-    goes_on,
     handed_before,
     handoff_of,
+    hands_over,
     next_leg,
     tool_for,
     tool_names,
 )
+from ronda.wire.shared.door_request import DoorRequest
 
 
 class _Way(Struct, frozen=True):
-    """A tool that ends the run it is called in. Nobody runs it: its spec says that it is the caller's."""
+    """A tool that ends the run it is called in. It is never run: its spec says that it is the caller's."""
 
     spec: ToolSpec
 
@@ -72,7 +72,7 @@ class Handoffs:
         """What an agent may hand over to in this request: agents that are there, and could answer."""
         if not isinstance(target, ServedAgent):
             return HandoffOffer(target)
-        targets = [await self._target(id, owner) for id in dict.fromkeys(target.agent.handoffs or ())]
+        targets = [await self._target(agent_id, owner) for agent_id in dict.fromkeys(target.agent.handoffs or ())]
         found = [agent for agent in targets if agent is not None]
         if not found:
             return HandoffOffer(target)
@@ -88,27 +88,29 @@ class Handoffs:
         me = HandoffName(target.id, target.agent.name)
         ways = Ways(me, {tool: HandoffName(one.id, one.agent.name) for tool, one in agents.items()}, execution)
         if self._settings().rounds_for(request.max_tool_rounds)[0] == 0:
-            # Nothing of ours is offered then; a handoff is no round, and needs nobody to run it.
+            # Nothing of ours is offered then; a handoff is no round, and is not run.
             return HandoffOffer(structs.replace(target, declared=(*target.declared, *specs)), ways, agents)
         # Beside the agent's own tools: what it declares for the caller, a dispatch address may be asked to run.
         own: tuple[Tool, ...] = tuple([_Way(spec) for spec in specs])
         return HandoffOffer(structs.replace(target, tools=(*target.tools, *own)), ways, agents)
 
-    async def _target(self, id: str, owner: str) -> ServedAgent | None:
+    async def _target(self, agent_id: str, owner: str) -> ServedAgent | None:
         try:
-            found = await self._models.find(id, owner)
+            found = await self._models.find(agent_id, owner)
         except RondaError:  # deleted since, or its model is gone
             return None
         return found if isinstance(found, ServedAgent) else None
 
-    def next_of(self, owner: str, offered: HandoffOffer, ask: AskNext, added: OnOpened | None = None) -> Next | None:
+    def next_of(
+        self, owner: str, offered: HandoffOffer, ask: AskNext, added: OnOpened | None = None
+    ) -> OpenNext | None:
         """Who goes on from a run that hands over; None for an agent that cannot."""
         if offered.ways is None:
             return None
 
         async def after(live: LiveRun) -> Leg | None:
             run = live.run
-            if not goes_on(run):
+            if not hands_over(run):
                 return None
             handoff, handed = handoff_of(run), handed_before(run) + 1
             assert handoff is not None
@@ -125,12 +127,12 @@ class Handoffs:
                 self._runs.sessions.hand_over(run.id, following.run.id)
             except RondaError as error:
                 return Leg(self._fail_handoff(live, turns, error.public), added=added)
-            return Leg(following, job.next, added)
+            return Leg(following, job.open_next, added)
 
         return after
 
     def _fail_handoff(self, live: LiveRun, turns: tuple[Turn, ...], why: str) -> LiveRun:
-        """The next run could not be: that is said as a run that failed, for whoever listens and for the journal."""
+        """The next run could not be: that is said as a run that failed, for the client and for the journal."""
         run = live.run
         about = {name: value for name, value in run.start.about.items() if name not in ("ways", "prefix", "place")}
         about |= about_ways(None, handed_before(run) + 1)

@@ -12,22 +12,21 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from ronda.core.events import Event
+from ronda.core.events import WITHOUT_ANSWER, Event
 from ronda.core.parts import SystemTurn, Turn
 from ronda.core.run import Run, rebuild
 from ronda.core.transcript import UnknownCall, join_turns
 from ronda.errors import BadRequest, NotFound
 from ronda.server.services.runs import Runs
 from ronda.store.conversations import Conversations, RunRow
-from ronda.wire.door_request import AnswerOptions
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 from ronda.wire.mistral.conversation_answer import entries_of
 from ronda.wire.mistral.conversations import ConversationBody
 from ronda.wire.mistral.entries import decode_entries, turns_of
 from ronda.wire.mistral.handoffs import answers_of, handed_before, handoff_of
+from ronda.wire.shared.door_request import AnswerOptions
 
 _FEW: Final = 8  # runs that failed at the end of a conversation: more than clients try again
-NOTHING_SAID: Final = ("failed", "cancelled", "interrupted")  # how runs end that leave their conversation as it was
 
 
 class Busy(BadRequest):
@@ -65,18 +64,18 @@ class History(Struct, frozen=True):
     def entries(self) -> list[dict[str, Any]]:
         return [entry for one in self.runs for entry in one.entries]
 
-    def before(self, id: str) -> list[RunRow]:
+    def before(self, run_id: str) -> list[RunRow]:
         """The runs up to an entry, the last of them cut behind it."""
         rows: list[RunRow] = []
         for one in self.runs:
             entries = one.entries
-            at = next((at for at, entry in enumerate(entries) if entry["id"] == id), None)
+            at = next((at for at, entry in enumerate(entries) if entry["id"] == run_id), None)
             if at is not None:
                 whole = one.row.upto is None and at == len(entries) - 1
                 return [*rows, one.row if whole else RunRow(one.row.run, at + 1)]
             rows.append(one.row)
         raise NotFound(
-            f"the conversation has no entry '{id[:200]}'; its history lists them",
+            f"the conversation has no entry '{run_id[:200]}'; its history lists them",
             param="from_entry_id",
             code="entry_not_found",
         )
@@ -92,7 +91,7 @@ async def read_history(runs: Runs, rows: Sequence[RunRow], owner: str) -> Histor
             lost = True
             continue
         run = rebuild(events)
-        if run.ended is not None and run.ended.reason not in NOTHING_SAID:
+        if run.ended is not None and run.ended.reason not in WITHOUT_ANSWER:
             found.append(ConversationRun(row, run, events))
             continue
         busy = busy or run.ended is None
@@ -101,10 +100,12 @@ async def read_history(runs: Runs, rows: Sequence[RunRow], owner: str) -> Histor
     return History(found, busy, lost and not found, len(rows))
 
 
-async def newest_first(conversations: Conversations, owner: str, id: str) -> AsyncGenerator[tuple[int, RunRow], None]:
+async def newest_first(
+    conversations: Conversations, owner: str, conversation_id: str
+) -> AsyncGenerator[tuple[int, RunRow], None]:
     """The runs of a conversation with their positions: the last by itself, since that is mostly all that is asked for."""
     before: int | None = None
-    while some := await conversations.last_runs(owner, id, before, 1 if before is None else _FEW):
+    while some := await conversations.last_runs(owner, conversation_id, before, 1 if before is None else _FEW):
         for position, row in some:
             yield position, row
         if (before := some[-1][0]) == 0:
@@ -128,7 +129,7 @@ async def read_end(runs: Runs, rows: AsyncIterator[tuple[int, RunRow]], owner: s
             lost = True
             continue
         run = rebuild(events)
-        if run.ended is None or run.ended.reason in NOTHING_SAID:
+        if run.ended is None or run.ended.reason in WITHOUT_ANSWER:
             busy = busy or run.ended is None
             leave_out = handed_before(run)
             continue

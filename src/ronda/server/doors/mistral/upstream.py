@@ -5,6 +5,7 @@ The one place where this door looks at what is behind it.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Raw, structs
@@ -49,14 +50,20 @@ class Blocked(BadRequest):
     status_hint = 403
 
 
+@lru_cache(maxsize=256)  # specs: agents that clients make name some, and most requests are for the same few
+def upstream_of(spec: str) -> tuple[str, str]:
+    """The provider whose language a model's upstream speaks, and the model's name there."""
+    provider, name = split_spec(spec)
+    return dialect_of(provider), name
+
+
 def speaks_mistral(target: Target) -> bool:
     return split_spec(target.spec)[0] in _MISTRAL
 
 
 def fit_to_upstream(request: CompletionRequest, target: Target) -> CompletionRequest:
     """The request as this upstream can be asked it."""
-    provider, name = split_spec(target.spec)
-    provider = dialect_of(provider)
+    provider, name = upstream_of(target.spec)
     answer = request.answer
     if request.guardrail_level != "no" and provider not in _MISTRAL:
         if request.guardrail_level == "always":

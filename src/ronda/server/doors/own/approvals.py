@@ -20,9 +20,9 @@ from ronda.server.services.answers import Answers, Conflict
 from ronda.server.services.other_processes import OtherProcesses
 from ronda.server.services.runs import Runs, open_questions
 from ronda.store.audit import Audit
-from ronda.wire.approvals import approval_of, read_decision, write_approval
-from ronda.wire.fields import read_fields
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
+from ronda.wire.shared.approvals import approval_of, read_decision, write_approval
+from ronda.wire.shared.fields import read_fields
 
 _MOST_RUNS: Final = 1000  # that are looked at for a list
 
@@ -51,23 +51,25 @@ class ApprovalsDoor:
         return Json(encode({"object": "list", "data": found, "has_more": False}))
 
     async def decide(self, incoming: Incoming) -> ASGIApp:
-        """Answer a question. One that is unknown, somebody else's, answered or too old is not there."""
-        id = incoming.places["id"]
+        """Answer a question. One that is unknown, another owner's, answered or too old is not there."""
+        approval_id = incoming.places["id"]
         owner = owner_for(incoming, "decide")
-        run = await self._answers.find_question(id, owner)
+        run = await self._answers.find_question(approval_id, owner)
         if run is None:
-            return _not_there(f"there is no approval '{id[:100]}' that waits")
+            return _not_there(f"there is no approval '{approval_id[:100]}' that waits")
         if self._others.peers is not None and run not in self._runs.live:
             elsewhere = await self._others.peers.answer(incoming, run, self._max_body)
             if elsewhere is not None:
                 return elsewhere
-        decision = await incoming.read(self._max_body, lambda body: read_decision(read_fields(body), id))
+        decision = await incoming.read(self._max_body, lambda body: read_decision(read_fields(body), approval_id))
         answer = decision.answer(incoming.owner)
         if answer is None:
             raise BadRequest("'decision' is missing: approve or deny", param="decision")
         try:
             if owner != incoming.owner:
-                await note_act(self._audit, incoming, "approval.decide", id, f"owner {owner}; {answer.decision}")
+                await note_act(
+                    self._audit, incoming, "approval.decide", approval_id, f"owner {owner}; {answer.decision}"
+                )
             await self._answers.answer_question(run, owner, answer)
         except (AlreadyAnswered, NotFound, Conflict) as error:
             return _not_there(str(error))

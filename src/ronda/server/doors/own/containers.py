@@ -16,14 +16,14 @@ from ronda.sandbox.policy import AllowedHosts, FullNetwork, Loopback, Network, N
 from ronda.server.doors.own.files import receive_file, send_file
 from ronda.server.http.incoming import Incoming, Json, NoContent
 from ronda.server.services.container_host import ContainerHost
-from ronda.wire.container_objects import (
+from ronda.wire.codec.json import encode
+from ronda.wire.resources.container_objects import (
     container_object,
     file_object,
     read_file_id,
     read_new,
 )
-from ronda.wire.json import encode
-from ronda.wire.pages import page_of_objects
+from ronda.wire.resources.pages import page_of_objects
 
 if TYPE_CHECKING:
     from ronda.server.services.supplies import Supplier
@@ -49,16 +49,16 @@ class ContainersDoor:
     async def create(self, incoming: Incoming) -> ASGIApp:
         wish = await incoming.read(self._max_body, read_new)
         owner = incoming.owner
-        for id in wish.file_ids:
+        for file_id in wish.file_ids:
             try:
-                await self._files.find(owner, id)  # all of them, before anything is made
+                await self._files.find(owner, file_id)  # all of them, before anything is made
             except NotFound as error:
-                raise BadRequest(f"Input file `{id[:200]}` was not found.", param="file_ids") from error
+                raise BadRequest(f"Input file `{file_id[:200]}` was not found.", param="file_ids") from error
         await load("ronda.server.services.supplies", "ronda.tools.code.limits")
         skills = await self._supplier().mounts(owner, wish.skills)
         made = await self._containers.create(owner, wish.name, skills, wish.minutes, wish.limits)
-        for id in wish.file_ids:
-            await self._containers.copy(owner, made.session, id)
+        for file_id in wish.file_ids:
+            await self._containers.copy(owner, made.session, file_id)
         return Json(encode(self._container_object(made)))
 
     def _container_object(self, container: StoredContainer) -> dict[str, Any]:
@@ -85,19 +85,19 @@ class ContainersDoor:
 
     async def create_file(self, incoming: Incoming) -> ASGIApp:
         """From a form, or by the id of a file that is kept."""
-        owner, id = incoming.owner, incoming.places["id"]
-        session = (await self._containers.find(owner, id)).session
+        owner, container_id = incoming.owner, incoming.places["id"]
+        session = (await self._containers.find(owner, container_id)).session
         if (incoming.header(b"content-type") or "").startswith("multipart/"):
             file = await receive_file(self._files, incoming, lambda facts, fields: _facts(facts, session))
         else:
             named = await incoming.read(self._max_body, read_file_id)
             file = await self._containers.copy(owner, session, named)
-        return Json(encode(file_object(file, id)))
+        return Json(encode(file_object(file, container_id)))
 
     async def list_files(self, incoming: Incoming) -> ASGIApp:
-        owner, id = incoming.owner, incoming.places["id"]
-        session = (await self._containers.find(owner, id)).session
-        files = [file_object(file, id) for file in await self._containers.files(owner, session)]
+        owner, container_id = incoming.owner, incoming.places["id"]
+        session = (await self._containers.find(owner, container_id)).session
+        files = [file_object(file, container_id) for file in await self._containers.files(owner, session)]
         return Json(encode(page_of_objects(files, incoming.query, 100, "a file")))
 
     async def _file(self, incoming: Incoming) -> StoredFile:

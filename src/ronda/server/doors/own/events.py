@@ -14,15 +14,15 @@ from starlette.types import ASGIApp
 from ronda.core.events import Event
 from ronda.errors import BadRequest, NotFound
 from ronda.host.log import read_position
-from ronda.server.answering.follow import EventStream, Following
+from ronda.server.answering.answer import Answer, Following
 from ronda.server.doors.own.runs import Frames, follow_events
 from ronda.server.http.cycle import EVENT_STREAM
 from ronda.server.http.incoming import Incoming, Whole
 from ronda.server.http.query import Query
 from ronda.server.services.feed import Feed, FeedEvent
-from ronda.wire.events import WireEvent
-from ronda.wire.failures import Failure
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
+from ronda.wire.own.events import WireEvent
+from ronda.wire.shared.failures import Failure
 
 if TYPE_CHECKING:
     from ronda.server.services.runs import Runs
@@ -61,7 +61,7 @@ class EventsDoor:
             for one in followers:
                 one.close()
             raise
-        return EventStream([cast("Following", follower), *followers], writer, is_open=True)
+        return Answer([cast("Following", follower), *followers], writer, is_open=True)
 
 
 def _read_after(incoming: Incoming, query: Query) -> tuple[str | None, Mapping[str, str]]:

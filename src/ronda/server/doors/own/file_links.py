@@ -23,7 +23,7 @@ from ronda.server.http.auth import Caller, Unauthorized
 from ronda.server.http.incoming import Incoming, Json
 from ronda.server.services.callers import Callers
 from ronda.store.catalog import Catalog
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 
 _SECRET: Final = "file links"
 _MOST_HOURS: Final = 24 * 7

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
@@ -16,13 +15,21 @@ from ronda.server.doors.shapes import with_shape
 from ronda.server.http.forms import Take, read_parts
 from ronda.server.http.incoming import Header, Incoming, Json
 from ronda.store import StoreError
-from ronda.wire.file_kinds import OCTETS
-from ronda.wire.files import FileShape, content_disposition, read_form, shape_of, write_deleted, write_file, write_page
-from ronda.wire.made_files import is_placeholder
+from ronda.wire.resources.files import (
+    FileShape,
+    content_disposition,
+    read_form,
+    shape_of,
+    write_deleted,
+    write_file,
+    write_page,
+)
+from ronda.wire.shared.file_kinds import OCTETS
+from ronda.wire.shared.made_files import is_placeholder
 
 log = logging.getLogger("ronda.server")
 
-_TIDY_SECONDS: Final = 3600.0
+TIDY_SECONDS: Final = 3600.0
 _AROUND: Final = 1024 * 1024  # bytes of a form beside its file
 
 # What a model or a stranger wrote is opened by a browser as what it is said to be, and can do nothing in the server's name.
@@ -59,10 +66,10 @@ class FilesDoor:
 
     @with_shape(shape_of)
     async def content(self, incoming: Incoming, shape: FileShape) -> ASGIApp:
-        id = incoming.places["id"]
-        if is_placeholder(id):
-            raise NotProduced(f"File '{id}' was not produced: there is no content", code="not_produced")
-        return send_file(self._files, incoming, await self._files.find(incoming.owner, id))
+        file_id = incoming.places["id"]
+        if is_placeholder(file_id):
+            raise NotProduced(f"File '{file_id}' was not produced: there is no content", code="not_produced")
+        return send_file(self._files, incoming, await self._files.find(incoming.owner, file_id))
 
 
 async def receive_file(
@@ -104,14 +111,12 @@ def _content_type(file: StoredFile) -> str:
     return f"{known}; charset=utf-8" if file.is_text and known.startswith("text/") else known
 
 
-async def keep_files_tidy(sweep: Callable[[], Awaitable[None]]) -> None:
-    """Removes what has expired, and what servers that were killed have left behind, for as long as the server runs."""
-    while True:
-        try:
-            await sweep()
-        except (StoreError, OSError) as error:
-            log.warning("files that have expired cannot be removed: %s", error)
-        await asyncio.sleep(_TIDY_SECONDS)
+async def tidy_files(sweep: Callable[[], Awaitable[None]]) -> None:
+    """Removes what has expired, and what servers that were killed have left behind."""
+    try:
+        await sweep()
+    except (StoreError, OSError) as error:
+        log.warning("files that have expired cannot be removed: %s", error)
 
 
 class FileContent:

@@ -26,7 +26,7 @@ from ronda.server.http.incoming import Incoming, Json, Whole
 from ronda.server.services.models import Models
 from ronda.server.services.other_processes import OtherProcesses
 from ronda.server.services.runs import Runs
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 
 OK: Final = "ok"
 FRESH_FOR: Final = 1.0  # seconds for which the disk is not looked at again: everybody may ask

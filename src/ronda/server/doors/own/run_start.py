@@ -1,4 +1,4 @@
-"""POST /v1/runs: runs in our own words. They are queued as any that nobody waits for, and whoever asked is told their names.
+"""POST /v1/runs: runs in our own words. They are queued as all runs without a waiting client, and the client is told their names.
 
 Of several variants each is a run by itself: one that fails leaves the others alone.
 """
@@ -6,58 +6,65 @@ Of several variants each is a run by itself: one that fails leaves the others al
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import cycle, islice
 
+from msgspec import Struct
 from msgspec.structs import replace
 from starlette.types import ASGIApp
 
 from ronda.core.events import Event, RunFinished
 from ronda.core.parts import SystemTurn, Turn
-from ronda.core.run import rebuild
+from ronda.core.run import Run, rebuild
 from ronda.core.transcript import join_turns
 from ronda.errors import BadRequest, NotFound
-from ronda.server.answering.groups import group_of, new_names, open_group
-from ronda.server.answering.opening import Job, Opening
+from ronda.journal.tally import group_name, group_of
+from ronda.server.answering.exchange import Answering, Exchange
+from ronda.server.answering.opening import Group, Job
 from ronda.server.answering.page_runs import PageRuns
-from ronda.server.http.incoming import Incoming, Json
-from ronda.server.services.background import Background
+from ronda.server.doors.chat import chat_error
+from ronda.server.http.incoming import Header, Incoming
 from ronda.server.services.models import Models
 from ronda.server.services.run_rows import row_of_start
-from ronda.server.services.runs import Runs
-from ronda.wire.door_request import DoorRequest
-from ronda.wire.json import encode
-from ronda.wire.run_request import RunRequest, read_run_request
+from ronda.server.services.runs import new_id
+from ronda.wire.codec.json import encode
+from ronda.wire.own.run_request import RunRequest, read_run_request
+from ronda.wire.shared.door_request import DoorRequest
+
+
+class _StartedRuns(Struct, frozen=True):
+    """Where runs are found that were started together."""
+
+    names: Sequence[str]
+
+    def location(self, run: str) -> Header:
+        path = f"/v1/runs/{run}" if len(self.names) == 1 else f"/v1/runs?group={group_name(run)}"
+        return b"location", path.encode()
+
+    def later(self, writer: None, runs: Sequence[Run], position: int | None) -> bytes:
+        starts = [run.start for run in runs]
+        return encode(
+            {"object": "run_group", "id": group_of(starts[0]), "data": [row_of_start(start) for start in starts]}
+        )
 
 
 class RunStart:
     """`pages`: what has runs build pages, if anything does."""
 
     def __init__(
-        self,
-        opening: Opening,
-        runs: Runs,
-        models: Models,
-        background: Background,
-        pages: Callable[[], PageRuns | None],
-        max_body: int,
+        self, answering: Answering, models: Models, pages: Callable[[], PageRuns | None], max_body: int
     ) -> None:
-        self._opening = opening
-        self._runs = runs
+        self._answering = answering
+        self._runs = answering.runs
         self._models = models
-        self._background = background
         self._pages = pages
         self._max_body = max_body
 
     async def start_runs(self, incoming: Incoming) -> ASGIApp:
         request = await incoming.read(self._max_body, read_run_request)
-        names = new_names(request.variants)
-        jobs = await self._jobs(incoming, request, names)
-        lives = await open_group(self._opening, incoming.owner, jobs, names)
-        starts = [live.run.start for live in lives]
-        await self._background.add(lives)
-        body = {"object": "run_group", "id": group_of(starts[0]), "data": [row_of_start(start) for start in starts]}
-        return Json(encode(body), 202)
+        names = [new_id("run") for _ in range(request.variants)]
+        group = Group(await self._jobs(incoming, request, names), names)
+        return await Exchange(self._answering, incoming, group, None, chat_error, door=_StartedRuns(names)).answer()
 
     async def _jobs(self, incoming: Incoming, run_request: RunRequest, names: list[str]) -> list[Job]:
         owner = incoming.owner
@@ -69,7 +76,14 @@ class RunStart:
             turns = _join_turns(before, turns)
             if files is None:
                 files = None if pages is None else await pages.files_of(before)
-        request = DoorRequest(model="", turns=turns, parent=parent, background=True, lingers=math.inf)
+        request = DoorRequest(
+            model="",
+            turns=turns,
+            parent=parent,
+            background=True,
+            lingers=math.inf,
+            disabled_tools=run_request.disabled_tools,
+        )
         if files is None:
             named = [(name, await self._models.find(name, owner)) for name in run_request.models or ("default",)]
             return [

@@ -24,6 +24,7 @@ from ronda.core.events import (
     RunFinished,
     RunStarted,
     Steered,
+    ToolFinished,
 )
 from ronda.core.parts import AssistantTurn, user
 from ronda.core.plan import ToolSpec
@@ -32,8 +33,8 @@ from ronda.drive.offload import load
 from ronda.errors import BadRequest, NotFound
 from ronda.host.log import ALL_PREVIEWS, FellBehind, Follower, OnNews, Position, read_position, write_position
 from ronda.host.run import LiveRun
-from ronda.server.answering.follow import EventStream
-from ronda.server.answering.groups import group_of
+from ronda.journal.tally import group_of
+from ronda.server.answering.answer import Answer, Source
 from ronda.server.answering.page_runs import PageRuns
 from ronda.server.http.incoming import Incoming, Json, NoContent, Whole
 from ronda.server.http.query import Query
@@ -43,13 +44,15 @@ from ronda.server.services.run_states import QueuePlaces, queued_among, state_of
 from ronda.server.services.runs import Runs
 from ronda.store.audit import Audit
 from ronda.store.queue import Queue
-from ronda.wire import updates
-from ronda.wire.events import NO_TOOLS, WriteFrame, write_frame, write_preview
-from ronda.wire.failures import BROKE_DOWN, RUN_IS_WAITING, Failure
-from ronda.wire.fields import field, read_fields
-from ronda.wire.json import encode
-from ronda.wire.runs import write_run
-from ronda.wire.showing import Showing
+from ronda.wire.codec.json import encode
+from ronda.wire.own.events import NO_TOOLS, WriteFrame, write_frame, write_preview
+from ronda.wire.own.runs import write_run
+from ronda.wire.shared import updates
+from ronda.wire.shared.failures import BROKE_DOWN, RUN_IS_WAITING, Failure
+from ronda.wire.shared.fields import field, read_fields
+from ronda.wire.shared.showing import Showing
+from ronda.wire.web import citations
+from ronda.wire.web.search import WEB_TOOLS
 
 _PREVIEW_SOURCES: Final = frozenset({CallDelta, ModelStarted, ModelFinished, Checked, Asked, Answered})
 
@@ -89,11 +92,7 @@ class RunsDoor:
             return NoContent()
         reader, frames = await follow_events(self._runs, events, after, param)
         live = self._runs.live.get(incoming.places["id"])
-
-        def why_unended(sibling: int) -> Failure | None:
-            return BROKE_DOWN if live is not None and live.error is not None else None
-
-        return EventStream([reader], frames, is_open=True, why_unended=why_unended)
+        return Answer([reader], frames, _LiveSource(live), is_open=True)
 
     async def get_cassette(self, incoming: Incoming) -> ASGIApp:
         """A run as a file that can be played again."""
@@ -114,39 +113,39 @@ class RunsDoor:
                 raise NotFound(f"no run '{run[:100]}' of this owner is under way", param="id")
             return Json(encode({"id": run, "object": "run", "owner": owner, "state": "cancelled"}))
         if not await self._runs.end(incoming.places["id"], incoming.owner):
-            await self._under_way(incoming)  # which says why not
+            await self._check_under_way(incoming)  # which says why not
         return await self.get_run(incoming)
 
     async def steer_run(self, incoming: Incoming) -> ASGIApp:
-        """Say something to a run under way: the model hears it with its next call."""
-        live = await self._under_way(incoming)
+        """Say something to a run under way: the model hears it with its next call. A run that waits for a person keeps it until
+        then, also where no process drives the run."""
+        events = await self._find_events(incoming)
         text = await incoming.read(self._max_body, _read_steering)
-        await live.tell([live.submit(Steered(user(text)))])
+        if (run := incoming.places["id"]) not in self._runs.live:
+            _check_no_call(events, "steer it")
+        live = await self._answers.steer(run, incoming.owner, Steered(user(text)))
         return await self._run_object(live.run, live.facts, live.log.facts if live.log is not None else (), {})
 
     async def answer_run(self, incoming: Incoming) -> ASGIApp:
         """Decide what a run waits for."""
         events = await self._find_events(incoming)
         answer = replace(await incoming.read(self._max_body, _read_answer), by=incoming.owner)
-        id = incoming.places["id"]
-        start = events[0]
-        if type(start) is RunStarted and start.call and start.parent is not None:
-            raise Conflict(
-                f"the run '{id}' is a call of the run '{start.parent[0]}': answer there", code="run_is_a_call"
-            )
-        live = await self._answers.answer_question(id, incoming.owner, answer)
+        _check_no_call(events, "answer")
+        live = await self._answers.answer_question(incoming.places["id"], incoming.owner, answer)
         return await self._run_object(live.run, live.facts, live.log.facts if live.log is not None else (), {})
 
-    async def _under_way(self, incoming: Incoming) -> LiveRun:
-        id = incoming.places["id"]
+    async def _check_under_way(self, incoming: Incoming) -> None:
+        run_id = incoming.places["id"]
         events = await self._find_events(incoming)
-        if (live := self._runs.live.get(id)) is not None:
-            return live
+        if run_id in self._runs.live:
+            return
         if type(events[-1]) is RunFinished:
-            raise Conflict(f"the run '{id}' is over already", code="run_is_over")
+            raise Conflict(f"the run '{run_id}' is over already", code="run_is_over")
         if rebuild(events).is_waiting:
-            raise Conflict(f"the run '{id}' waits for an answer: POST /v1/runs/{id}/answer", code=RUN_IS_WAITING)
-        raise Conflict(f"the run '{id}' is driven by another process", code="run_is_elsewhere")
+            raise Conflict(
+                f"the run '{run_id}' waits for an answer: POST /v1/runs/{run_id}/answer", code=RUN_IS_WAITING
+            )
+        raise Conflict(f"the run '{run_id}' is driven by another process", code="run_is_elsewhere")
 
     async def _has_previews(self, run: str) -> bool:
         """Whether what was shown of it piece by piece can be followed again."""
@@ -169,13 +168,22 @@ class RunsDoor:
         return Json(encode(members))
 
     async def _find_events(self, incoming: Incoming) -> list[Event]:
-        id = incoming.places["id"]
-        events = await self._runs.read(id, incoming.owner)
+        run_id = incoming.places["id"]
+        events = await self._runs.read(run_id, incoming.owner)
         if not events:
             raise NotFound(
-                f"the run '{id[:100]}' does not exist, or is not kept any more", param="id", code="run_not_found"
+                f"the run '{run_id[:100]}' does not exist, or is not kept any more", param="id", code="run_not_found"
             )
         return events
+
+
+def _check_no_call(events: Sequence[Event], what: str) -> None:
+    """Raises Conflict for the run of an agent that another run has called: what people say to it goes to that run."""
+    start = events[0]
+    if type(start) is RunStarted and start.call and start.parent is not None:
+        raise Conflict(
+            f"the run '{start.run}' is a call of the run '{start.parent[0]}': {what} there", code="run_is_a_call"
+        )
 
 
 def _read_steering(body: bytes) -> str:
@@ -187,14 +195,14 @@ def _read_steering(body: bytes) -> str:
 
 def _read_answer(body: bytes) -> Answered:
     fields = read_fields(body)
-    id: str = field(fields, "id", str, "")
+    question_id: str = field(fields, "id", str, "")
     decision: Literal["approve", "deny"] | None = field(fields, "decision", Literal["approve", "deny"], None)
-    if not id or decision is None:
-        missing = "decision" if id else "id"
+    if not question_id or decision is None:
+        missing = "decision" if question_id else "id"
         raise BadRequest(f"'{missing}' is missing", param=missing)
     arguments = fields.get("arguments")
     return Answered(
-        id,
+        question_id,
         decision,
         arguments=None if arguments is None else bytes(arguments).decode(),
         message=field(fields, "message", str, None),
@@ -208,7 +216,7 @@ async def follow_events(
     """What comes after a position in a run, of which `events` are what the journal has, and who writes it."""
     start = events[0]
     assert type(start) is RunStarted
-    # A preview goes on from the pieces before it: whoever comes back within a turn has them read again.
+    # A preview goes on from the pieces before it: a client that comes back within a turn has them read again.
     is_watched = any(tool.preview for tool in start.plan.tools)
     run, follower = await runs.follow(events, after, param)
     since = _turn_of(events, after) if is_watched and after is not None else after
@@ -217,7 +225,21 @@ async def follow_events(
         follower = follower.at(since)
     frames = Frames(after, "output" in start.plan.guards, Showing(run) if is_watched else None, since, write)
     frames.tools = {tool.name: tool for tool in start.plan.tools}
+    frames.cites = start.plan.options.response_format is None  # an answer that is JSON cites nothing
+    if since is not None and frames.cites:
+        for event in events[: since[0] + 1]:
+            frames.note_sources(event)
     return Reader(follower), frames
+
+
+class _LiveSource(Source):
+    """A run that its events tell about, all but one thing: that something of ours broke while it was driven."""
+
+    def __init__(self, live: LiveRun | None) -> None:
+        self._live = live
+
+    def why_unended(self, sibling: int) -> Failure | None:
+        return BROKE_DOWN if self._live is not None and self._live.error is not None else None
 
 
 class Reader:
@@ -264,6 +286,8 @@ class Frames:
         self.tools: Mapping[str, ToolSpec] = (
             NO_TOOLS  # of the run: what is asked about their calls has their parameters
         )
+        self.cites = True
+        self._sources: tuple[citations.Source, ...] = ()  # that the model was shown, and may speak of
         self._write = write
         self._seen = (-1, 0) if after is None else after
         self._fact, self._preview = self._seen if since is None else since
@@ -273,6 +297,10 @@ class Frames:
     def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
         return b"".join([self._frame(event) for event in batch])
 
+    def note_sources(self, event: Event) -> None:
+        if type(event) is ToolFinished and event.name in WEB_TOOLS and self.cites:
+            self._sources = citations.add_sources(self._sources, event.details)
+
     def _frame(self, event: Event | Failure) -> bytes:
         if isinstance(event, Failure):  # without an id: who comes back goes on from the last event that it was sent
             return b"event: error\ndata: %b\n\n" % encode({"type": "error", "message": event.message})
@@ -280,6 +308,7 @@ class Frames:
             self._preview += 1
         else:
             self._fact, self._preview = self._fact + 1, 0
+            self.note_sources(event)
             if self._guarded and isinstance(event, ModelFinished | ModelInterrupted):
                 event = replace(event, turn=AssistantTurn((), event.turn.stop))
         update = self._showing.take(event) if self._showing is not None and type(event) in _PREVIEW_SOURCES else None
@@ -287,7 +316,7 @@ class Frames:
         if here <= self._seen:
             return b""
         position = write_position(here)
-        frame = write_frame(position, event, self._write, self.tools)
+        frame = write_frame(position, event, self._write, self.tools, self._sources)
         if isinstance(update, updates.CallsGrew | updates.TurnClosed):
             frame += b"".join([write_preview(position, patches, self._write) for patches in update.previews])
         return frame

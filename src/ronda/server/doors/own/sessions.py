@@ -23,10 +23,10 @@ from ronda.server.services.runs import Runs
 from ronda.server.services.whole_sessions import WholeSessions
 from ronda.store.catalog import Catalog
 from ronda.store.sessions import Cursor, SessionPage, SessionRow
-from ronda.wire.fields import bad, field, read_bounded, read_fields
-from ronda.wire.json import decode_or, encode
-from ronda.wire.session_fields import LONGEST_NAME, is_name
-from ronda.wire.sessions import Labels, read_document, read_labels
+from ronda.wire.codec.json import decode_or, encode
+from ronda.wire.own.session_fields import LONGEST_NAME, is_name
+from ronda.wire.own.sessions import Labels, read_document, read_labels
+from ronda.wire.shared.fields import bad, field, read_bounded, read_fields
 
 _PAGE: Final = 20
 _LONGEST_PAGE: Final = 100
@@ -94,13 +94,12 @@ class SessionsDoor:
         branch = query.text("branch")
         limit = query.whole("limit", None, 1, _MOST_TURNS)
         if limit is not None:
-            if branch is not None:
-                raise bad("branch", "does not go with 'limit': pages are of the session as it stands")
-            return await self._page(_key(incoming), limit, query.whole("before", None, 0, None))
+            return await self._page(_key(incoming), limit, query.whole("before", None, 0, None), branch)
         return Json(await self._sessions.export(_key(incoming), branch))
 
-    async def _page(self, key: Key, limit: int, before: int | None) -> ASGIApp:
-        page = await write_page(self._runs.sessions, key, limit, before, lambda run: self._runs.read(run, key[0]))
+    async def _page(self, key: Key, limit: int, before: int | None, branch: str | None) -> ASGIApp:
+        sessions = self._runs.sessions
+        page = await write_page(sessions, key, limit, before, branch, lambda run: self._runs.read(run, key[0]))
         newest = await self._runs.journal.list_runs(RunQuery(key[0], session=key[1], children=False, limit=1))
         return Json(encode({**page, **_stand(newest.runs[0] if newest.runs else None)}))
 
@@ -147,8 +146,8 @@ class SessionsDoor:
         return Whole(b"")
 
     async def fork_session(self, incoming: Incoming) -> ASGIApp:
-        name, num_turns, run, round = await incoming.read(self._max_body, _read_fork)
-        made = await self._sessions.fork(_key(incoming), name, num_turns=num_turns, run=run, round=round)
+        name, num_turns, run, round_index = await incoming.read(self._max_body, _read_fork)
+        made = await self._sessions.fork(_key(incoming), name, num_turns=num_turns, run=run, round_index=round_index)
         self._feed.session_changed(incoming.owner)
         return Json(encode({"id": made}))
 
@@ -194,9 +193,9 @@ def _read_fork(body: bytes) -> tuple[str | None, int | None, str | None, int | N
     if name is not None and not is_name(name):
         raise bad("id", f"must be 1 to {LONGEST_NAME} printable characters")
     run: str | None = field(fields, "run", str, None)
-    num_turns, round = read_bounded(fields, "num_turns", 1), read_bounded(fields, "round", 0)
+    num_turns, round_index = read_bounded(fields, "num_turns", 1), read_bounded(fields, "round", 0)
     if run is not None and num_turns is not None:
         raise bad("num_turns", "does not go with 'run'")
-    if round is not None and run is None:
+    if round_index is not None and run is None:
         raise bad("round", "is of a run; say which with 'run'")
-    return name, num_turns, run, round
+    return name, num_turns, run, round_index

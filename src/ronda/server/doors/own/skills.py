@@ -16,7 +16,7 @@ from ronda.files.skill_store import SkillStore, find_version
 from ronda.server.doors.shapes import with_shape
 from ronda.server.http.forms import Take, read_parts
 from ronda.server.http.incoming import Incoming, Json, Whole
-from ronda.wire.skills import (
+from ronda.wire.resources.skills import (
     SkillShape,
     shape_of,
     write_deleted,
@@ -99,9 +99,9 @@ class SkillsDoor:
     async def create_version(self, incoming: Incoming, shape: SkillShape) -> ASGIApp:
         await self._skills.find(incoming.owner, incoming.places["id"])  # before its folder is read
         files, fields = await _read_folder(incoming)
-        id, is_default = incoming.places["id"], fields.get("default", "").strip().lower() == "true"
-        version = await self._skills.add_version(incoming.owner, id, files, is_default)
-        return Json(write_version(id, version, shape))
+        skill_id, is_default = incoming.places["id"], fields.get("default", "").strip().lower() == "true"
+        version = await self._skills.add_version(incoming.owner, skill_id, files, is_default)
+        return Json(write_version(skill_id, version, shape))
 
     @with_shape(shape_of)
     async def list_versions(self, incoming: Incoming, shape: SkillShape) -> ASGIApp:

@@ -37,11 +37,11 @@ from ronda.server.services.models import Models, Target
 from ronda.server.services.reopening import Reopening, named_target
 from ronda.server.services.runs import Runs
 from ronda.server.services.toolbox import Toolbox
-from ronda.wire.capabilities import NotHere
-from ronda.wire.door_request import DoorRequest
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 from ronda.wire.openai_chat.server_request import read_request
-from ronda.wire.projection import Change, Projection, origins, repairs, warnings_of
+from ronda.wire.shared.capabilities import NotHere
+from ronda.wire.shared.door_request import DoorRequest
+from ronda.wire.upstream.projection import Change, Projection, origins, repairs, warnings_of
 
 # Providers that are only an address: asking what they would be sent opens no file and no socket.
 _BY_SPEC: Final = ("anthropic", "gemini", "mistral", "mistral-agent", "openai", "openai-chat")
@@ -49,33 +49,23 @@ _DIALECTS: Final = ("chat", "messages", "responses")
 _LONGEST_NUMBER: Final = 9  # digits of a round: no run has a billion
 
 if TYPE_CHECKING:
-    from ronda.server.services.agent_files import AgentFiles
+    from ronda.server.services.agents import AgentFolder
 
 
-class TranscriptsDoor:
+class RoundsDoor:
     """`reopen`: what a feature began a run with that it began itself."""
 
     def __init__(
         self,
         runs: Runs,
         models: Models,
-        toolbox: Toolbox,
-        opening: Opening,
         reopen: Callable[[RunStarted, Sequence[Event]], Awaitable[Reopening | None]],
-        agent_files: AgentFiles | None,
-        messages: MessagesRoute,
-        responses: ResponsesDoor,
-        max_body: int,
+        agent_folder: Callable[[], AgentFolder | None],
     ) -> None:
         self._runs = runs
         self._models = models
-        self._toolbox = toolbox
-        self._opening = opening
         self._reopen = reopen
-        self._agent_files = agent_files
-        self._messages = messages
-        self._responses = responses
-        self._max_body = max_body
+        self._agent_folder = agent_folder
 
     async def get_request(self, incoming: Incoming) -> ASGIApp:
         run_id, text = incoming.places["id"], incoming.places["round"]
@@ -121,9 +111,29 @@ class TranscriptsDoor:
         from ronda.agent.reopen import kept_file
 
         assert start.file is not None
-        files, path = self._agent_files, Path(start.file.path)
-        prompty = await aside(kept_file, start.file, None if files is None else files.environment(path))
+        folder, path = self._agent_folder(), Path(start.file.path)
+        prompty = await aside(kept_file, start.file, None if folder is None else folder.environment(path))
         return agent_of(prompty).provider
+
+
+class TranscriptsDoor:
+    """`messages` and `responses` read the requests of their dialects."""
+
+    def __init__(
+        self,
+        models: Models,
+        toolbox: Toolbox,
+        opening: Opening,
+        messages: Callable[[], MessagesRoute],
+        responses: Callable[[], ResponsesDoor],
+        max_body: int,
+    ) -> None:
+        self._models = models
+        self._toolbox = toolbox
+        self._opening = opening
+        self._messages = messages
+        self._responses = responses
+        self._max_body = max_body
 
     async def render(self, incoming: Incoming) -> ASGIApp:
         """`?dialect=` says which one the body is of; Chat Completions unless it is there."""
@@ -147,10 +157,10 @@ class TranscriptsDoor:
     async def _read_job(self, incoming: Incoming, dialect: str) -> Job:
         if dialect == "messages":
             await load("ronda.server.doors.messages")
-            messages_request, found = await self._messages.read_job(incoming)
+            messages_request, found = await self._messages().read_job(incoming)
             return Job(messages_request, found or self._models.default)
         if dialect == "responses":
-            response_request, target = await self._responses.read_job(incoming)
+            response_request, target = await self._responses().read_job(incoming)
             return Job(response_request, target)
         request = await incoming.read(self._max_body, read_request)
         return Job(request, await self._models.find(request.model, incoming.owner))

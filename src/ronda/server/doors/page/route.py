@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from types import MappingProxyType
 from typing import Any, Final
 
 from starlette.types import ASGIApp
@@ -17,7 +18,7 @@ from ronda.server.doors.page.policy import FRAME_HEADERS, PAGE_HEADERS
 from ronda.server.http.incoming import Header, Incoming, Json, Whole
 from ronda.server.services.toolbox import Toolbox
 from ronda.store.catalog import Catalog
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 
 _HTML: Final[Header] = (b"content-type", b"text/html; charset=utf-8")
 _ASSETS: Final = "assets/"  # whose names change with their content
@@ -37,18 +38,22 @@ _BUILD: Final = Build()
 
 
 class PageDoor:
+    """`abilities`: what models may do here beside answering, under the page's names for it."""
+
     def __init__(
         self,
         settings: Callable[[], ServerConfig],
         catalog: Catalog,
         toolbox: Toolbox,
         feature_names: Callable[[], Sequence[str]] = tuple,
+        abilities: Mapping[str, bool] = MappingProxyType({}),
         build: Build = _BUILD,
     ) -> None:
         self._settings = settings
         self._catalog = catalog
         self._toolbox = toolbox
         self._feature_names = feature_names
+        self._abilities = abilities
         self._build = build
 
     async def front(self, incoming: Incoming) -> ASGIApp:
@@ -96,10 +101,7 @@ class PageDoor:
             "has_keys": bool(await self._catalog.keys.all()),
             "tools": self._toolbox.names,
             "features": {
-                "python": config.enable_code_execution,
-                "shell": config.enable_shell,
-                "search": config.enable_search,
-                "search_always": config.enable_search and config.search_mode == "always",
+                **self._abilities,
                 "round_requests": True,
                 "events": True,
                 "operate": "operate" in self._feature_names(),

@@ -22,14 +22,14 @@ from ronda.core.transcript import UnknownCall, join_turns
 from ronda.errors import BadRequest, NotFound
 from ronda.server.services.models import Target
 from ronda.server.services.runs import Runs
-from ronda.wire.call_ids import all_renamed, caller_ids, model_ids
 from ronda.wire.openai_responses.client_calls import APPROVAL_ID
 from ronda.wire.openai_responses.input import read_items, untold
 from ronda.wire.openai_responses.input_items import item_named
 from ronda.wire.openai_responses.resource import StoredOptions, conversation, fields_with, response_id, run_id, since_of
 from ronda.wire.openai_responses.server_answer import ResponseAnswer
 from ronda.wire.openai_responses.server_request import ResponseRequest
-from ronda.wire.told_calls import ToldCall, own_id, run_of
+from ronda.wire.shared.call_ids import all_renamed, caller_ids, model_ids
+from ronda.wire.shared.told_calls import ToldCall, own_id, run_of
 
 if TYPE_CHECKING:
     from ronda.wire.openai_responses.encrypted_content import Sealer
@@ -55,8 +55,8 @@ async def join_conversation(
     if request.items:
         written = _Responses(runs, owner)
         items = list(request.items)
-        for at, id in request.named:
-            items[at] = await _named_item(written, id, at)
+        for at, item_id in request.named:
+            items[at] = await _named_item(written, item_id, at)
         known = await _told_calls(written, untold(items))
         continues = request.previous is not None
         read = read_items(items, sealer, known, continues=continues)
@@ -135,14 +135,14 @@ class _Responses:
         self._owner = owner
         self._written: dict[str, _WrittenResponse | None] = {}
 
-    async def of_item(self, id: str) -> _WrittenResponse | None:
+    async def of_item(self, item_id: str) -> _WrittenResponse | None:
         """The response that an item is of, by the item's id. A question of an upstream's service has an id of the service's."""
-        named = _ITEM.fullmatch(id)
+        named = _ITEM.fullmatch(item_id)
         if named is not None:
             response = f"resp_{named[1]}"
-        elif id.startswith(APPROVAL_ID):
-            runs = await self._runs.journal.runs_of_calls(self._owner, [id])
-            response = response_id(runs[id]) if id in runs else ""
+        elif item_id.startswith(APPROVAL_ID):
+            runs = await self._runs.journal.runs_of_calls(self._owner, [item_id])
+            response = response_id(runs[item_id]) if item_id in runs else ""
         else:
             return None
         if response not in self._written:
@@ -168,11 +168,11 @@ class _Responses:
         return await self._runs.read(run, self._owner)
 
 
-async def _named_item(responses: _Responses, id: str, at: int) -> Raw:
-    found = await responses.of_item(id)
-    item = None if found is None else item_named(id, found.run, found.options, found.answer.items)
+async def _named_item(responses: _Responses, item_id: str, at: int) -> Raw:
+    found = await responses.of_item(item_id)
+    item = None if found is None else item_named(item_id, found.run, found.options, found.answer.items)
     if item is None:
-        raise NotFound(f"Item with id '{id[:100]}' not found.", param=f"input[{at}].id")
+        raise NotFound(f"Item with id '{item_id[:100]}' not found.", param=f"input[{at}].id")
     return item
 
 
@@ -180,13 +180,15 @@ async def _told_calls(responses: _Responses, ids: Sequence[str]) -> dict[str, To
     """What is known of calls that ran here, by their ids in the conversation. Of a very long one, the newest."""
     found: dict[str, ToldCall] = {}
     runs: set[str] = set()
-    for id in reversed(ids):
-        runs.add(run_of(id) or "")
-        response = await responses.of_item(id) if len(runs) <= MAX_RECALLED else None
-        told = None if response is None else {own_id(key): told for key, told in response.answer.told.items()}.get(id)
+    for call_id in reversed(ids):
+        runs.add(run_of(call_id) or "")
+        response = await responses.of_item(call_id) if len(runs) <= MAX_RECALLED else None
+        told = (
+            None if response is None else {own_id(key): told for key, told in response.answer.told.items()}.get(call_id)
+        )
         if response is not None and told is not None and told.result is not None:
             spec = response.run.tools.get(told.call.name)
             marks = marks_of((*told.result.marks, *(() if spec is None else spec.labels)))
-            result = replace(told.result, call_id=id, marks=tuple(sorted(marks)))
-            found[id] = ToldCall(replace(told.call, id=id), result)
+            result = replace(told.result, call_id=call_id, marks=tuple(sorted(marks)))
+            found[call_id] = ToldCall(replace(told.call, id=call_id), result)
     return found

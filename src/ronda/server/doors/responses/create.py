@@ -16,8 +16,8 @@ from ronda.core.request import ModelRequest
 from ronda.core.run import Run
 from ronda.drive import Show
 from ronda.providers import split_spec
-from ronda.server.answering.answer import Answering, Exchange, MakeWriter, Writer
 from ronda.server.answering.continuation import resume_answer
+from ronda.server.answering.exchange import Answering, Exchange, MakeWriter, Writer
 from ronda.server.answering.opening import Job
 from ronda.server.config import ServerConfig
 from ronda.server.doors.responses.conversation import Local, join_conversation
@@ -27,10 +27,6 @@ from ronda.server.services.models import Models, Target
 from ronda.server.services.secrets import with_secrets
 from ronda.server.services.toolbox import Toolbox
 from ronda.store.catalog import Catalog
-from ronda.wire.background import progress
-from ronda.wire.door_request import AnswerOptions
-from ronda.wire.failures import Failure
-from ronda.wire.fields import read_fields
 from ronda.wire.openai_chat.server_answer import write_error
 from ronda.wire.openai_responses.compaction import CompactAnswer, compaction_of, with_task
 from ronda.wire.openai_responses.encrypted_content import Sealer
@@ -38,6 +34,10 @@ from ronda.wire.openai_responses.resource import StoredOptions, code_of, respons
 from ronda.wire.openai_responses.server_answer import SDK_LANGUAGE, ResponseAnswer, progress_type
 from ronda.wire.openai_responses.server_request import ResponseRequest, read_request, request_of
 from ronda.wire.openai_responses.service_tools import for_service
+from ronda.wire.own.background import progress
+from ronda.wire.shared.door_request import AnswerOptions
+from ronda.wire.shared.failures import Failure
+from ronda.wire.shared.fields import read_fields
 
 _OPENAI: Final = "openai"  # the provider whose upstreams speak this API
 
@@ -100,7 +100,7 @@ class ResponsesDoor:
         return await self._exchange(incoming, request, target, writer).answer()
 
     async def read_job(self, incoming: Incoming) -> tuple[ResponseRequest, Target]:
-        """What would be asked of whom, of a request that nobody answers."""
+        """What would be asked of whom, of a request that is not answered."""
         owner = incoming.owner
         sealer = await self._seals.sealer(owner)
         request = await incoming.read(
@@ -115,7 +115,7 @@ class ResponsesDoor:
         request, target = await self.read_job(incoming)
         return Json(
             b'{"object":"response.input_tokens","input_tokens":%d}'
-            % await self._answering.opening.count(target, request, request.turns, incoming.owner)
+            % await self._answering.opening.setups.count(target, request, request.turns, incoming.owner)
         )
 
     async def answer(
@@ -145,7 +145,7 @@ class ResponsesDoor:
         request = await join_conversation(self._answering.runs, sealer, request, target, owner, local)
         request, target = self._fit_to_service(request, target)
         if not request.generates:
-            # Nobody is asked, so nothing is owed: neither a call nor a form.
+            # No model is asked, so nothing is owed: neither a call nor a form.
             target = replace(target, provider=Silent(), choice=AUTO, options=NO_OPTIONS)
             request = replace(request, choice=AUTO, options=replace(request.options, response_format=None))
 

@@ -7,19 +7,20 @@ from starlette.types import ASGIApp
 from ronda.core.events import Event
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
-from ronda.server.answering.followed import FollowedAnswer
+from ronda.server.answering.answer import Answer
 from ronda.server.answering.frames import LARGER_PIECES, STARTING_AFTER, frames_seen
+from ronda.server.answering.kept_runs import KeptRuns
 from ronda.server.doors.responses.create import Seals
 from ronda.server.http.incoming import Incoming, Json
 from ronda.server.http.query import Query
 from ronda.server.services.background import Background
 from ronda.server.services.runs import Runs
-from ronda.wire.background import progress
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 from ronda.wire.openai_responses.input_items import input_items
 from ronda.wire.openai_responses.resource import StoredOptions, run_id, since_of
 from ronda.wire.openai_responses.server_answer import SDK_LANGUAGE, ResponseAnswer, progress_type
-from ronda.wire.pages import page_of_objects
+from ronda.wire.own.background import progress
+from ronda.wire.resources.pages import page_of_objects
 
 # For docs/compatibility.md: query parameters.
 FIELDS = {
@@ -46,37 +47,43 @@ class StoredResponses:
 
     async def retrieve(self, incoming: Incoming) -> ASGIApp:
         query = Query(incoming)
-        id = incoming.places["id"]
+        response_id = incoming.places["id"]
         seen = frames_seen(incoming, 1)
         if query.truth("stream"):
             obfuscated = query.truth("include_obfuscation") if query.text("include_obfuscation") is not None else None
             after = None if seen is None else seen[0] - 1
-            return await self.follow_response(incoming, id, after, obfuscated=obfuscated)
+            return await self.follow_response(incoming, response_id, after, obfuscated=obfuscated)
         if query.text(STARTING_AFTER) is not None:
             raise BadRequest(f"'{STARTING_AFTER}' goes with stream=true", param=STARTING_AFTER)
-        return await self._plain(id, *await self.find_response(id, incoming.owner))
+        return await self._plain(response_id, *await self.find_response(response_id, incoming.owner))
 
     async def follow_response(
-        self, incoming: Incoming, id: str, after: int | None, *, obfuscated: bool | None = None, sse: bool = True
-    ) -> ASGIApp:
+        self,
+        incoming: Incoming,
+        response_id: str,
+        after: int | None,
+        *,
+        obfuscated: bool | None = None,
+        sse: bool = True,
+    ) -> Answer:
         """The stream of a response, behind the event of that number."""
-        events, _ = await self.find_response(id, incoming.owner)
-        since = since_of(id)
-        followed = await FollowedAnswer.of(self._runs, [events], [since])
+        events, _ = await self.find_response(response_id, incoming.owner)
+        since = since_of(response_id)
+        kept = await KeptRuns.of(self._runs, [events], [since])
         writer = ResponseAnswer(
-            followed.runs,
+            kept.runs,
             sealer=await self._seals.sealer(incoming.owner),
             sse=sse,
             after=after,
             obfuscated=obfuscated,
             progress_type=progress_type(incoming.header(SDK_LANGUAGE)),
-            is_whole=followed.is_whole,
+            is_whole=kept.is_whole,
             since=since,
         )
-        return followed.stream(writer, () if followed.is_whole else (LARGER_PIECES,))
+        return kept.answer(writer, () if kept.is_whole else (LARGER_PIECES,))
 
-    async def _plain(self, id: str, events: list[Event], run: Run) -> ASGIApp:
-        since = since_of(id)
+    async def _plain(self, response_id: str, events: list[Event], run: Run) -> ASGIApp:
+        since = since_of(response_id)
         answer = ResponseAnswer([run], since=since)
         answer.skip(0, events[1:since])
         answer.fold(0, events[max(1, since) :])
@@ -106,10 +113,10 @@ class StoredResponses:
         items = input_items(run, StoredOptions.of(run.start))
         return Json(encode(page_of_objects(items, incoming.query, 100, "an item")))
 
-    async def find_response(self, id: str, owner: str) -> tuple[list[Event], Run]:
-        """The response that an address names; nobody's but its owner's."""
-        events = await self._runs.read(run_id(id), owner)
+    async def find_response(self, response_id: str, owner: str) -> tuple[list[Event], Run]:
+        """The response that an address names; only for its owner."""
+        events = await self._runs.read(run_id(response_id), owner)
         run = rebuild(events) if events else None
-        if run is None or StoredOptions.key not in run.start.about or since_of(id) > len(events):
-            raise NotFound(f"Response with id '{id[:100]}' not found.", param="response_id")
+        if run is None or StoredOptions.key not in run.start.about or since_of(response_id) > len(events):
+            raise NotFound(f"Response with id '{response_id[:100]}' not found.", param="response_id")
         return events, run

@@ -25,17 +25,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ronda.core.run import Run
 from ronda.drive.offload import aside
 from ronda.errors import BadRequest, RondaError
+from ronda.server.answering.answer import Answer
+from ronda.server.answering.sinks import SocketSink
 from ronda.server.doors.responses.create import ResponsesDoor, Seals
 from ronda.server.doors.responses.stored_responses import StoredResponses
 from ronda.server.http.bodies import is_small, read_body
 from ronda.server.http.failure import BROKE_DOWN, failure_of
-from ronda.server.http.incoming import Incoming
+from ronda.server.http.incoming import Incoming, Watch
 from ronda.server.http.rights import use_rights
-from ronda.wire.failures import Failure, failure_of_run
-from ronda.wire.fields import field, read_bounded, read_fields
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 from ronda.wire.openai_responses.resource import code_of, response_id
 from ronda.wire.openai_responses.server_request import request_of
+from ronda.wire.shared.failures import Failure, failure_of_run
+from ronda.wire.shared.fields import field, read_bounded, read_fields
 
 if TYPE_CHECKING:
     from ronda.server.http.routing import Route
@@ -102,7 +104,6 @@ class Connection:
         # Those that have ended, with how many events each has, by the id of the response; the newest last.
         self._runs: dict[str, tuple[Run, int]] = {}
         self._is_over = False  # the connection has had its time
-        self._is_refused = False  # the request under way has no answer but an error
 
     def find(self, response: str) -> tuple[Run, int] | None:
         return self._runs.get(response)
@@ -204,14 +205,12 @@ class Connection:
         request = replace(request, stream=True)
         started: list[Run] = []
         streamed = await self._socket.door.answer(incoming, request, sse=False, local=self, started=started.append)
-        self._is_refused = False
-        await streamed(self._scope, self._until_closed, self._pass_on)
+        assert isinstance(streamed, Answer)  # a request that streams has no other
+        await self._pass_on(streamed)
         run = started[0]
         if run.ended is None and run.is_waiting:  # which its events have said
             return None
         failure = failure_of_run(run) if run.ended is not None else BROKE_DOWN
-        if failure is not None and self._is_refused:
-            await self._tell(failure)
         if failure is None and not request.answer.store:  # what is stored is found where it is stored
             count, _ = await self._socket.runs.memory.extent(run.id)
             self._runs[response_id(run.id)] = (run, count)
@@ -221,7 +220,7 @@ class Connection:
 
     async def _follow(self, fields: dict[str, Raw]) -> None:
         """Go on with the events of a response that is stored, on this connection or another."""
-        id: str = field(fields, "response_id", str, "")
+        response_id: str = field(fields, "response_id", str, "")
         after = read_bounded(fields, "starting_after", 0)
         if unknown := sorted(fields.keys() - {"type", "response_id", "starting_after"}):
             raise BadRequest(f"'{unknown[0][:60]}' does not go with \"response.follow\"", param=unknown[0])
@@ -229,24 +228,20 @@ class Connection:
         request.route = self._route
         await self._socket.callers.sign_in(request)
         use_rights(request.rights)
-        stream = await self._socket.stored.follow_response(request, id, after, sse=False)
-        self._is_refused = False
-        await stream(self._scope, self._until_closed, self._pass_on)
+        await self._pass_on(await self._socket.stored.follow_response(request, response_id, after, sse=False))
 
     async def _until_closed(self) -> Message:
-        """What a stream hears of its client: that it is gone."""
+        """What a request hears of its client: that it is gone."""
         await self._closed.wait()
         return {"type": "http.disconnect"}
 
-    async def _pass_on(self, message: Message) -> None:
-        """A stream's bytes, one event a message. An answer that is no stream says what went wrong, which is told otherwise."""
-        if message["type"] == "http.response.start":
-            self._is_refused = message["status"] != 200
-        if self._is_refused:
-            return
-        for line in message.get("body", b"").splitlines():
-            if line and not line.startswith(b":"):
-                await self._say(line.decode())
+    async def _pass_on(self, answer: Answer) -> None:
+        """Until it is over, or the client is gone."""
+        watch = Watch(self._until_closed, answer.leave)
+        try:
+            await answer.tell(SocketSink(self._say, self._tell))
+        finally:
+            watch.stop()
 
     async def _tell(self, failure: Failure) -> None:
         error: dict[str, Any] = {

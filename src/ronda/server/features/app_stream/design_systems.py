@@ -38,6 +38,10 @@ class DesignSystem(Struct, frozen=True, rename="camel"):
 _decode = msgspec.json.Decoder(DesignSystem).decode
 
 
+def folder_of(data_folder: Path, owner: str) -> Path:
+    return data_folder / "design-systems" / blake2b(owner.encode(), digest_size=12).hexdigest()
+
+
 class DesignSystems:
     """`folder` is None where nothing is kept."""
 
@@ -58,8 +62,8 @@ class DesignSystems:
         await asyncio.to_thread(self._write, owner, made)
         return made
 
-    async def change(self, owner: str, id: str, name: str | None, content: str | None) -> DesignSystem:
-        found = await self._find(owner, id)
+    async def change(self, owner: str, system_id: str, name: str | None, content: str | None) -> DesignSystem:
+        found = await self._find(owner, system_id)
         changed = replace(
             found,
             name=found.name if name is None else _checked_name(name),
@@ -69,22 +73,20 @@ class DesignSystems:
         await asyncio.to_thread(self._write, owner, changed)
         return changed
 
-    async def delete(self, owner: str, id: str) -> None:
-        found = await self._find(owner, id)
+    async def delete(self, owner: str, system_id: str) -> None:
+        found = await self._find(owner, system_id)
         await asyncio.to_thread(self._remove, owner, found.id)
 
-    async def _find(self, owner: str, id: str) -> DesignSystem:
+    async def _find(self, owner: str, system_id: str) -> DesignSystem:
         for one in await self.all(owner):
-            if one.id == id:
+            if one.id == system_id:
                 return one
         raise NotFound("Design system not found", code="design_system_not_found")
 
     # ---- the disk, in threads ----------------------------------------------------------------------------------------
 
     def _place(self, owner: str) -> Path | None:
-        if self._folder is None:
-            return None
-        return self._folder / "design-systems" / blake2b(owner.encode(), digest_size=12).hexdigest()
+        return None if self._folder is None else folder_of(self._folder, owner)
 
     def _read_all(self, owner: str) -> list[DesignSystem]:
         place = self._place(owner)
@@ -109,12 +111,12 @@ class DesignSystems:
         finally:
             incoming.unlink(missing_ok=True)
 
-    def _remove(self, owner: str, id: str) -> None:
+    def _remove(self, owner: str, system_id: str) -> None:
         place = self._place(owner)
         if place is None:
-            self._memory.get(owner, {}).pop(id, None)
+            self._memory.get(owner, {}).pop(system_id, None)
         else:
-            (place / f"{id}.json").unlink(missing_ok=True)
+            (place / f"{system_id}.json").unlink(missing_ok=True)
 
 
 def _checked_name(name: str) -> str:

@@ -6,24 +6,28 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import cycle, islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ronda._extras import has_extra, install
 from ronda.core.events import Event, RunStarted
 from ronda.drive.offload import load
 from ronda.host.host import LAST_SECONDS
 from ronda.providers import split_spec
 from ronda.server.answering.opening import Job
 from ronda.server.answering.page_runs import PageRuns
-from ronda.server.config import MAX_VARIANTS
 from ronda.server.features.app_stream.page import builds_page
 from ronda.server.features.app_stream.routes import app_routes
-from ronda.server.features.contract import Feature, Finding, Reopening, Services
+from ronda.server.features.app_stream.settings import AppSettings
+from ronda.server.features.contract import Feature, Finding, Line, Reopening, Services
 from ronda.server.http.incoming import Incoming
+from ronda.server.http.operations import Operation
 from ronda.server.http.routing import Handler, Route
 from ronda.server.services.models import Target
-from ronda.wire.door_request import DoorRequest
+from ronda.wire.own.run_request import MAX_VARIANTS
+from ronda.wire.shared.door_request import DoorRequest
 
 if TYPE_CHECKING:
     from ronda.server.config import ServerConfig
@@ -35,37 +39,46 @@ class AppStream(Feature):
 
     @classmethod
     def check(cls, settings: ServerConfig) -> Iterable[Finding]:
-        for model in settings.app.named:
+        own = settings.part(AppSettings)
+        for model in own.app.named:
             split_spec(model.model)
-        if settings.app.variants is not None and not 1 <= settings.app.variants <= MAX_VARIANTS:
-            yield Finding(f"[app] variants is {settings.app.variants}; it can be 1 to {MAX_VARIANTS}")
-        if settings.images or settings.page:
+        if own.app.variants is not None and not 1 <= own.app.variants <= MAX_VARIANTS:
+            yield Finding(f"[app] variants is {own.app.variants}; it can be 1 to {MAX_VARIANTS}")
+        if own.images or own.page:
             from ronda.tools.page import open_page_services  # most servers have neither
 
-            open_page_services(None, images=settings.images, page=settings.page, fetch_allow=settings.fetch_allow)
+            open_page_services(None, images=own.images, page=own.page, fetch_allow=settings.fetch_allow)
+
+    @classmethod
+    def owned_folders(cls, data_folder: Path, owner: str) -> Sequence[Path]:
+        from ronda.server.features.app_stream.design_systems import folder_of
+
+        return [folder_of(data_folder, owner)]
 
     def __init__(self, settings: ServerConfig, services: Services) -> None:
         self._settings = settings
         self._models = services.models
         self._runs = services.runs
-        self._open_group = services.open_group
-        self._broke_down = services.broke_down
+        self._answering = services.answering
         self._data_folder = services.data_folder
         self._connections: set[asyncio.Task[None]] = set()
 
     @cached_property
     def _state(self) -> AppState:
-        """Made when somebody first comes."""
+        """Made with the first request."""
         from ronda.server.features.app_stream.state import AppState
 
-        return AppState(
-            self._settings, self._models, self._runs.journal, self._open_group, self._broke_down, self._data_folder
-        )
+        return AppState(self._settings, self._models, self._runs.journal, self._answering, self._data_folder)
 
     # ---- requests ----------------------------------------------------------------------------------------------------
 
     def routes(self) -> Sequence[Route]:
         return app_routes(self._generate_code, self._http_route)
+
+    def operations(self) -> Mapping[str, Operation]:
+        from ronda.server.features.app_stream.operations import OPERATIONS
+
+        return OPERATIONS
 
     def _http_route(self, name: str) -> Handler:
         return partial(self._answer, name)
@@ -114,16 +127,15 @@ class AppStream(Feature):
         targets: Sequence[Target],
     ) -> list[Job]:
         await _load()
-        from ronda.server.features.app_stream.address import public_address
         from ronda.server.features.app_stream.page import Page
-        from ronda.server.features.app_stream.variants import page_job
+        from ronda.server.features.app_stream.variants import page_job, public_address
 
         chosen = list(islice(cycle(targets), len(names))) if targets else await self._state.models.choose(len(names))
         page = Page(
             files=files,
             main=_main(files),
             siblings=tuple(names) if len(names) > 1 else (),
-            base_url=public_address(self._settings.app.public_url, incoming),
+            base_url=public_address(self._settings.part(AppSettings).app.public_url, incoming),
         )
         return [page_job(self._state, request, target, page, variant) for variant, target in enumerate(chosen)]
 
@@ -134,6 +146,14 @@ class AppStream(Feature):
         from ronda.server.features.app_stream.variants import reopen_page
 
         return await reopen_page(self._state, start, events)
+
+    async def doctor(self) -> Sequence[Line]:
+        if not has_extra("page"):
+            return [Line("page", "missing", "pages cannot be built, nor pictures of them taken", install("page"))]
+        await load("ronda.tools.page.doctor")
+        from ronda.tools.page.doctor import examine_page
+
+        return await asyncio.to_thread(examine_page)
 
     # ---- the end -----------------------------------------------------------------------------------------------------
 
@@ -150,7 +170,7 @@ class AppStream(Feature):
 
 async def _load() -> None:
     island = "ronda.server.features.app_stream"
-    await load(f"{island}.variants", f"{island}.state", f"{island}.address")
+    await load(f"{island}.variants", f"{island}.state")
 
 
 def _main(files: Mapping[str, str]) -> str:

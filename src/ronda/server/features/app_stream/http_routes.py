@@ -9,9 +9,10 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from ronda.drive.offload import aside
 from ronda.errors import BadRequest, NotFound, RondaError
 from ronda.server.http.incoming import Incoming, Json
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.codec.json import UNREADABLE, encode
 
 if TYPE_CHECKING:
     from ronda.server.features.app_stream.state import AppState
@@ -60,6 +61,20 @@ async def export(state: AppState, incoming: Incoming) -> ASGIApp:
     packed = await export_zip(body["code"], state.services, body.get("baseUrl"))
     headers = {"content-disposition": f'attachment; filename="{EXPORT_NAME}"'}
     return Response(packed, media_type="application/zip", headers=headers)
+
+
+async def library(state: AppState, incoming: Incoming) -> ASGIApp:
+    """What a page would load from a CDN (`?url=`), from the copies that are kept here. Nothing is fetched; 204: there is none."""
+    found = await aside(state.services.cdn.find, incoming.query.get("url", [""])[-1])
+    if found is None:
+        return Response(status_code=204)
+    # Previews get its bytes in a data: URL. A browser that opens the address itself gets a file, and no page.
+    headers = {
+        "cache-control": "private, max-age=3600",
+        "x-content-type-options": "nosniff",
+        "content-security-policy": "sandbox",
+    }
+    return Response(found.body, media_type=found.content_type, headers=headers)
 
 
 async def local_asset(state: AppState, incoming: Incoming) -> ASGIApp:

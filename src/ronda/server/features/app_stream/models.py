@@ -12,6 +12,7 @@ from ronda.agent.value import missing_key
 from ronda.errors import NotFound
 from ronda.providers import open_provider, split_spec
 from ronda.providers.vision import TextOnly
+from ronda.server.features.app_stream.settings import AppSettings
 from ronda.server.services.models import Models, Target
 from ronda.wire.app_stream.parameters import BadParameters, Parameters
 
@@ -28,18 +29,19 @@ class AppModels:
 
     def __init__(self, settings: ServerConfig, models: Models) -> None:
         self._settings = settings
+        self._app = settings.part(AppSettings).app
         self._models = models
         self._targets: list[Target] | None = None
+        specs = [model.model for model in self._app.named] or [settings.model]
+        self._is_local = all(spec.startswith("local:") for spec in specs)
 
     def count(self, parameters: Parameters) -> int:
         """How many variants there are. A model of this machine's has no time for several."""
-        config = self._settings
-        named = [model.model for model in config.app.named] or [config.model]
-        if all(spec.startswith("local:") for spec in named):
+        if self._is_local:
             return 1
         if parameters.input_mode == "video" or parameters.generation_type == "update":
-            return UPDATE_VARIANTS if config.app.variants is None else min(UPDATE_VARIANTS, config.app.variants)
-        return config.app.variants or CREATE_VARIANTS
+            return UPDATE_VARIANTS if self._app.variants is None else min(UPDATE_VARIANTS, self._app.variants)
+        return self._app.variants or CREATE_VARIANTS
 
     async def choose(self, count: int, shown: Parameters | None = None) -> list[Target]:
         """Those that can be shown what the user shows: a page that a model has not seen is a page of its own invention. A page
@@ -58,20 +60,21 @@ class AppModels:
         own = await self._models.find("default")
         if spec == own.spec:
             return own
-        targets = await self._usable() if self._settings.app.models else []
-        if (found := next((target for target in targets if target.spec == spec), None)) is None:
+        targets = await self._usable() if self._app.models else []
+        found = next((target for target in targets if target.spec == spec), None) or await self._models.find_named(spec)
+        if found is None:
             raise NotFound(f"the model '{spec}' is not one of this server's any more", code="model_not_found")
         return found
 
     async def _usable(self) -> list[Target]:
         config = self._settings
-        if not config.app.models:
+        if not self._app.models:
             if (variable := self._models.missing_key) is not None:
                 raise BadParameters(f"No API key found for {config.model}: set {variable} where the server is started.")
             return [await self._models.find("default")]
         if self._targets is None:
             targets, missing = [], []
-            for model in config.app.named:
+            for model in self._app.named:
                 where = where_is(model.model, model.base_url, timeouts=config.timeouts, transport=config.transport)
                 if (variable := missing_key(model.model, where)) is not None:
                     missing.append(variable)
@@ -85,7 +88,7 @@ class AppModels:
         return self._targets
 
 
-def _better(able: list[Target], all: list[Target], shown: Parameters, what: str) -> list[Target]:
+def _better(able: list[Target], offered: list[Target], shown: Parameters, what: str) -> list[Target]:
     if not able and shown.generation_type == "create":
         raise BadParameters(f"No model of this server can {what} in [app] models.")
-    return able or all
+    return able or offered

@@ -18,7 +18,7 @@ class Page(Struct, frozen=True, omit_defaults=True):
     files: dict[str, str] = {}
     main: str = "index.html"
     options: tuple[str, ...] = ()
-    siblings: tuple[str, ...] = ()  # runs whose pages are the options, as they stand when somebody looks
+    siblings: tuple[str, ...] = ()  # runs whose pages are the options, as they stand when they are looked at
     image_generation: bool = True
     asset_extraction: bool = True
     base_url: str = ""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ronda.server.http.routing import WEBSOCKET, Dialect, Handler, Route
-from ronda.wire.failures import Failure
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
+from ronda.wire.shared.failures import Failure
 
 _DESIGN_SYSTEM: Final = "/api/design-systems/{id}"
 
@@ -37,6 +37,7 @@ def app_routes(generate_code: Handler, handler: Callable[[str], Handler]) -> Seq
         Route("GET", "/api/capabilities", APP, handler("capabilities"), "read"),
         Route("POST", "/api/screenshot", APP, handler("screenshot"), "run"),
         Route("POST", "/api/export", APP, handler("export"), "run"),
+        Route("GET", "/api/library", APP, handler("library"), "read"),
         Route("GET", "/api/design-systems", APP, handler("list_design_systems"), "read"),
         Route("POST", "/api/design-systems", APP, handler("create_design_system"), "write"),
         Route("PATCH", _DESIGN_SYSTEM, APP, handler("change_design_system"), "write"),

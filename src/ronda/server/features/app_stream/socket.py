@@ -12,29 +12,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from starlette.types import Message, Receive, Send
 
-from ronda.core.events import RunFinished
+from ronda.core.run import Run
 from ronda.errors import RondaError
-from ronda.host.log import FellBehind
-from ronda.host.run import LiveRun
-from ronda.server.answering.groups import new_names
-from ronda.server.features.app_stream.address import public_address
+from ronda.server.answering.answer import Answer
+from ronda.server.answering.exchange import Exchange
+from ronda.server.answering.opening import Group, Job
+from ronda.server.answering.sinks import SocketSink
 from ronda.server.features.app_stream.page import Page
-from ronda.server.features.app_stream.variants import page_job
+from ronda.server.features.app_stream.routes import app_error
+from ronda.server.features.app_stream.variants import page_job, public_address
 from ronda.server.http.bodies import read_body
 from ronda.server.http.failure import BROKE_DOWN, failure_of
 from ronda.server.http.incoming import Incoming
-from ronda.wire.app_stream.messages import VariantMessages, write_error, write_models, write_opening
+from ronda.server.services.runs import new_id
+from ronda.wire.app_stream.messages import AppAnswer, write_error, write_models, write_opening
 from ronda.wire.app_stream.parameters import Parameters, read_parameters
 from ronda.wire.app_stream.prompts import begin_turns, first_file
-from ronda.wire.door_request import DoorRequest
-from ronda.wire.failures import Failure, why_unended
-from ronda.wire.json import UNREADABLE
+from ronda.wire.codec.json import UNREADABLE
+from ronda.wire.shared.door_request import DoorRequest
+from ronda.wire.shared.failures import Failure
 
 if TYPE_CHECKING:
     from ronda.server.features.app_stream.state import AppState
@@ -65,8 +67,7 @@ class Connection:
         self._incoming = incoming
         self._receive = receive
         self._send = send
-        self._lives: list[LiveRun] = []
-        self._sending = asyncio.Lock()
+        self._exchange: Exchange | None = None  # of the variants, once they are under way
 
     async def run(self) -> None:
         if (await self._receive())["type"] != "websocket.connect":
@@ -81,7 +82,6 @@ class Connection:
             finally:
                 listening.cancel()
                 work.cancel()
-                self._cancel_all()
                 with contextlib.suppress(asyncio.CancelledError, ClientGone):
                     await work
         except ClientGone:
@@ -106,22 +106,12 @@ class Connection:
                     message = msgspec.json.decode(data[:_CANCEL_BYTES], type=Cancel)
                 except UNREADABLE:
                     continue
-                if message.type == "cancel" and 0 <= message.variant < len(self._lives):
-                    live = self._lives[message.variant]
-                    live.cancel_was_asked = True
-                    live.cancel()
-
-    def _cancel_all(self) -> None:
-        for live in self._lives:
-            if live.task is not None:
-                live.cancel()
-            elif live.run.ended is None and not live.run.is_waiting:  # nobody has begun to drive it
-                live.end(RunFinished("cancelled", message="the client is gone", at=time.time()))
+                if message.type == "cancel" and message.variant >= 0 and self._exchange is not None:
+                    self._exchange.cancel_run(message.variant)
 
     async def _say(self, *texts: str) -> None:
-        async with self._sending:  # several variants speak
-            for text in texts:
-                await self._put({"type": "websocket.send", "text": text})
+        for text in texts:
+            await self._put({"type": "websocket.send", "text": text})
 
     async def _close(self, code: int, reason: str = "") -> None:
         cut = reason.encode()[:_REASON_BYTES].decode("utf-8", "ignore")
@@ -130,6 +120,9 @@ class Connection:
     async def _refuse(self, why: str) -> None:
         await self._say(write_error(why))
         await self._close(CLOSE_FAILED, why)
+
+    async def _refuse_with(self, failure: Failure) -> None:
+        await self._refuse(failure.message)
 
     async def _put(self, message: Message) -> None:
         try:
@@ -144,8 +137,7 @@ class Connection:
             parameters = await read_body(first, read_parameters)
             count = self._state.models.count(parameters)
             await self._say(*write_opening(count))
-            await self._open(parameters, count)
-            await self._drive()
+            await self._generate(parameters, count)
         except RondaError as error:
             await self._refuse(failure_of(error).message)
         except ClientGone:
@@ -154,22 +146,35 @@ class Connection:
             log.error("/generate-code broke down", exc_info=error)
             await self._refuse(BROKE_DOWN.message)
 
-    async def _drive(self) -> None:
+    async def _generate(self, parameters: Parameters, count: int) -> None:
         """All variants side by side, to the end of each."""
-        for live in self._lives:
-            live.start(self._finished)
-        writers = await asyncio.gather(*[self._follow(live) for live in self._lives])
-        reasons = [writer.failure for writer in writers if writer.failure is not None]
-        if len(reasons) < len(writers):
+        jobs = await self._jobs(parameters, count)
+        names = [new_id("run") for _ in jobs]
+        exchange = Exchange(self._state.answering, self._incoming, Group(jobs, names), self._make_writer, app_error)
+        answer = await exchange.answer()
+        assert isinstance(answer, Answer)  # a request that streams has no other
+        self._exchange = exchange
+        try:
+            await self._say(write_models([job.target.name for job in jobs], names))
+            await answer.tell(SocketSink(self._say, self._refuse_with))
+        finally:
+            answer.leave()
+        await self._say(*self._variants.close(BROKE_DOWN))
+        if (why := self._variants.failure) is None:
             await self._close(CLOSE_DONE)
         else:
-            await self._refuse(f"No variant could be generated: {reasons[0]}")
+            await self._refuse(f"No variant could be generated: {why}")
 
-    async def _open(self, parameters: Parameters, count: int) -> None:
+    def _make_writer(self, runs: Sequence[Run]) -> AppAnswer:
+        self._variants = AppAnswer(runs)
+        return self._variants
+
+    async def _jobs(self, parameters: Parameters, count: int) -> list[Job]:
+        """One for each variant."""
         state = self._state
         images = parameters.images
         kept = [await state.services.assets.add(url) for url in images]
-        assets = {url: id for url, id in zip(images, kept, strict=True) if id is not None}
+        assets = {url: image_id for url, image_id in zip(images, kept, strict=True) if image_id is not None}
         turns = begin_turns(parameters, assets)
         targets = await state.models.choose(count, parameters)
         file = first_file(parameters)
@@ -179,37 +184,10 @@ class Connection:
             options=parameters.option_codes,
             image_generation=parameters.image_generation,
             asset_extraction=parameters.asset_extraction,
-            base_url=public_address(state.settings.app.public_url, self._incoming),
+            base_url=public_address(state.own.app.public_url, self._incoming),
         )
         request = DoorRequest(model="", turns=turns, stream=True)
-        jobs = [page_job(state, request, target, page, variant) for variant, target in enumerate(targets)]
-        self._lives = await state.open_group(self._incoming.owner, jobs, new_names(count))
-        await self._say(write_models([target.name for target in targets], [live.run.id for live in self._lives]))
-
-    async def _follow(self, live: LiveRun) -> VariantMessages:
-        writer = VariantMessages(live.run)
-        follower = live.follow()
-        try:
-            while not follower.is_over:
-                try:
-                    events = follower.pull()
-                except FellBehind as error:
-                    await self._say(*writer.feed([Failure(503, "server_error", str(error))]))
-                    return writer
-                if texts := writer.feed(events):
-                    await self._say(*texts)
-                elif not events:
-                    await follower.wait()
-        finally:
-            follower.close()
-        if not writer.is_over:
-            why = why_unended(live.run, live.error) or BROKE_DOWN
-            await self._say(*writer.feed([why]))
-        return writer
-
-    def _finished(self, live: LiveRun) -> None:
-        if live.error is not None:
-            self._state.broke_down(live, live.error)
+        return [page_job(state, request, target, page, variant) for variant, target in enumerate(targets)]
 
 
 def _bytes_of(message: Message) -> bytes:

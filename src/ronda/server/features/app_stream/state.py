@@ -1,4 +1,4 @@
-"""What the app stream has on one server. It is made when somebody first comes: most servers never see an app."""
+"""What the app stream has on one server. It is made with the first request: most servers never see an app."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from ronda.journal import Journal
 from ronda.server.features.app_stream.design_systems import DesignSystems
 from ronda.server.features.app_stream.models import AppModels
+from ronda.server.features.app_stream.settings import AppSettings
 from ronda.server.services.models import Models
 from ronda.tools.page import PageServices, open_page_services
 
 if TYPE_CHECKING:
+    from ronda.server.answering.exchange import Answering
     from ronda.server.config import ServerConfig
-    from ronda.server.features.contract import BrokeDown, OpenGroup
 
 
 class AppState:
@@ -23,15 +24,14 @@ class AppState:
         settings: ServerConfig,
         models: Models,
         journal: Journal,
-        open_group: OpenGroup,
-        broke_down: BrokeDown,
+        answering: Answering,
         data_folder: Path | None,
     ) -> None:
         self.settings = settings
+        self.own = settings.part(AppSettings)
         self.models = AppModels(settings, models)
         self.journal = journal
-        self.open_group = open_group
-        self.broke_down = broke_down
+        self.answering = answering
         self._data_folder = data_folder
 
     @cached_property
@@ -39,8 +39,8 @@ class AppState:
         settings = self.settings
         return open_page_services(
             self._data_folder,
-            images=settings.images,
-            page=settings.page,
+            images=self.own.images,
+            page=self.own.page,
             fetch_allow=settings.fetch_allow,
             routes=settings.fetch_routes,
         )

@@ -1,11 +1,12 @@
 """What is asked for → runs that build a page: the tools of each, and the page that it begins with.
 
-A run keeps what its project began with, and its finished calls say what they made of it. So whoever goes on with a run, or looks
-at it, has the page as it stands.
+A run keeps what its project began with, and its finished calls say what they made of it. So a process that resumes a run, or
+looks at it, has the page as it stands.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -21,15 +22,18 @@ from ronda.providers.vision import TextOnly
 from ronda.server.answering.opening import Job
 from ronda.server.features.app_stream.page import Page, builds_page, page_of
 from ronda.server.features.contract import Reopening
+from ronda.server.http.incoming import Incoming
 from ronda.server.services.models import Target, TargetOpening
 from ronda.tools.page import PageProject, page_tools
 from ronda.wire.app_stream.messages import AppOptions
-from ronda.wire.door_request import DoorRequest
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
+from ronda.wire.shared.door_request import DoorRequest
 
 if TYPE_CHECKING:
     from ronda.server.features.app_stream.state import AppState
 
+# What a request may say of the host that it asks: a name or a number, and a port.
+_HOST: Final = re.compile(r"[A-Za-z0-9.\-]{1,255}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
 ROUNDS: Final = 20  # of tools: then the model is asked for its last word, and the page is what there is
 
 
@@ -100,3 +104,16 @@ async def reopen_page(state: AppState, start: RunStarted, events: Sequence[Event
     target = await state.models.find_named(start.plan.model)
     tools = _tools(state, page_of(start), target.provider, start.turns, events)
     return Reopening(target.provider, {tool.spec.name: tool for tool in tools})
+
+
+# ---- where pages find what this server serves --------------------------------------------------------------------------
+
+
+def public_address(public: str | None, incoming: Incoming) -> str:
+    """`public` is what the settings say. "" where the request names no host that could be one: addresses are then relative to
+    the page's own."""
+    if public is not None:
+        return public.rstrip("/")
+    host = incoming.header(b"host") or ""
+    scheme = "https" if incoming.scheme in ("wss", "https") else "http"
+    return f"{scheme}://{host}" if _HOST.fullmatch(host) else ""

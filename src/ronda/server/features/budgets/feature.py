@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -36,14 +37,16 @@ from ronda.host.supervisor import done_or_reported
 from ronda.providers.prices import load_prices
 from ronda.server.config import ServerConfig
 from ronda.server.doors.chat import chat_error
-from ronda.server.features.budgets.ledger import TABLES, Account, Amounts, Ledger, Standing, tightest
+from ronda.server.features.budgets.ledger import OWNED, TABLES, Account, Amounts, Ledger, Standing, tightest
 from ronda.server.features.budgets.settings import BudgetOptions, BudgetSettings, Unit
 from ronda.server.features.contract import Feature, Finding, Refused, Services
 from ronda.server.http.incoming import Header, Incoming, Json
+from ronda.server.http.operations import Operation
 from ronda.server.http.routing import Dialect, Route
 from ronda.server.services.asking import CALLER_KEY
+from ronda.server.services.notice_sink import NoticeSink
 from ronda.wire.anthropic.counting import BYTES_A_TOKEN, estimate
-from ronda.wire.failures import BUDGET
+from ronda.wire.shared.failures import BUDGET
 
 HEADER: Final = b"x-ronda-budget"
 MODEL_CAP: Final = (
@@ -65,6 +68,7 @@ class Budgets(Feature):
     name = "budgets"
     after = ("prices",)  # whose prices its calls have
     tables = TABLES
+    owned = OWNED
 
     @classmethod
     def check(cls, settings: ServerConfig) -> Iterable[Finding]:
@@ -87,6 +91,7 @@ class Budgets(Feature):
         options: BudgetOptions = settings.part(BudgetSettings).budgets
         self.allows_unknown = options.unknown_price == "allow"
         self.ledger = Ledger(services.catalog, options.limits, options.timezone, services.clock)
+        self._notices: Callable[[], NoticeSink | None] = partial(services.provided, NoticeSink)
         self._roots: dict[str, tuple[str, str]] = {}  # run → the run that it was started for, and that one's key
         self._settling: set[asyncio.Task[Any]] = set()
 
@@ -117,8 +122,16 @@ class Budgets(Feature):
     def routes(self) -> Sequence[Route]:
         return [Route("GET", "/v1/budgets", _OWN, self.show, "read")]
 
+    def operations(self) -> Mapping[str, Operation]:
+        from ronda.server.doors.own.operations import BUDGET
+
+        answer = {"object": "list", "data": [BUDGET], "spent": {"*": {"*": Any}}}
+        return {
+            "GET /v1/budgets": Operation(name="list_budgets", summary="Your limits, and what was spent", answer=answer)
+        }
+
     async def show(self, request: Incoming) -> ASGIApp:
-        """The limits of whoever asks, and what was spent."""
+        """The limits of the caller, and what was spent."""
         accounts = _accounts(request.owner, request.key)
         standings = await self.ledger.standings(accounts)
         spent = {
@@ -150,6 +163,11 @@ class Budgets(Feature):
                 self.later(done_or_reported("the end of a reservation", self.ledger.close(run.id, is_over=True)))
 
         return look
+
+    def tell_exhausted(self, run: Run, standing: Standing) -> None:
+        """To the owner: a call did not fit into what is left of a budget."""
+        if (notices := self._notices()) is not None:
+            notices.budget_used(run.start, standing.budget, is_exhausted=True)
 
     def later(self, work: Any) -> asyncio.Task[Any]:
         """In a task of its own, which the end of the run's does not end."""
@@ -191,6 +209,7 @@ class BudgetedModel:
             run, name, self._accounts, wanted, keeps_last=keeps_last, room_for=lambda left: self._room(left, size, most)
         )
         if verdict.refused_by is not None:
+            self._budgets.tell_exhausted(self._run, verdict.refused_by)
             raise BudgetExceeded(_why(verdict.refused_by))
         if verdict.is_last:
             request = replace(request, choice=NONE, options=_at_most(request.options, verdict.room))
@@ -212,6 +231,7 @@ class BudgetedModel:
         standing = await asyncio.shield(self._budgets.later(self._settle(name, usage, calls)))
         warnings = finished.warnings
         if verdict.is_last and standing is not None:
+            self._budgets.tell_exhausted(self._run, standing)
             warnings = (*warnings, f"{_why(standing)}; this is the last answer, with tools off")
         return replace(finished, budget=None if standing is None else standing.budget, warnings=warnings)
 

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from ronda.core.events import Budget
 from ronda.server.features.budgets.settings import UNITS, BudgetLimit, Per, Scope, Unit
+from ronda.store.owners import OwnerRows
 from ronda.store.sql import Sql, Tables
 
 TABLES: Final = (
@@ -35,6 +36,23 @@ TABLES: Final = (
         """CREATE TABLE budget_limit (
             scope {text}, name {text}, per {text}, unit {text}, amount {number}, PRIMARY KEY (scope, name, per, unit)
         ){by_key}""",
+    ),
+)
+
+# Accounts of the owner, of the owner's keys and of sessions. A session's name may have a slash in it, so of two owners "a" and
+# "a/b" the longer name is meant where both are known.
+_ACCOUNTS: Final = """account = 'owner:' || CAST(:owner AS TEXT)
+    OR account IN (SELECT 'key:' || id FROM key WHERE owner = :owner)
+    OR (substr(account, 1, length(CAST(:owner AS TEXT)) + 9) = 'session:' || CAST(:owner AS TEXT) || '/'
+        AND NOT EXISTS (SELECT 1 FROM (SELECT owner FROM key UNION SELECT owner FROM session) AS other
+            WHERE length(other.owner) > length(CAST(:owner AS TEXT))
+            AND substr(account, 1, length(other.owner) + 9) = 'session:' || other.owner || '/'))"""
+OWNED: Final = (
+    OwnerRows("ledger", _ACCOUNTS),
+    OwnerRows("reservation", _ACCOUNTS),
+    OwnerRows(
+        "budget_limit",
+        "(scope = 'owner' AND name = :owner) OR (scope = 'key' AND name IN (SELECT id FROM key WHERE owner = :owner))",
     ),
 )
 
@@ -175,7 +193,7 @@ class Ledger:
         return await self._tables.write(settle, ALONE)
 
     async def close(self, run: str, *, is_over: bool) -> None:
-        """Of a run that no process drives now: what a process reserved that died with it is spent, since nobody knows how
+        """Of a run that no process drives now: what a process reserved that died with it is spent, since it is not known how
         much of it was. What was kept for its last answer is free again, if the run `is_over`."""
 
         def close(db: Sql) -> None:

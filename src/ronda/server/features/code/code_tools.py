@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -24,7 +24,9 @@ from ronda.files.workspaces import SKILLS, WorkspaceLimits, Workspaces
 from ronda.sandbox.box import sweep_sandboxes
 from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.layers import Layers, choose_layer, find_layers
+from ronda.sandbox.policy import Policy
 from ronda.server.config import ServerConfig
+from ronda.server.features.code.settings import CodeSettings
 from ronda.server.features.code.workspace_files import WorkspaceFiles
 from ronda.server.features.code.workspace_supplies import Supplier
 from ronda.tools.code.folders import check_shared_folder, temporary_root
@@ -33,7 +35,7 @@ from ronda.tools.code.requested_files import PreparedTool, RequestedFiles
 from ronda.tools.code.shell import ShellTool, SurfaceTool
 from ronda.tools.code.workbench import Workbench
 from ronda.tools.files.session_files import SessionFiles
-from ronda.wire.capabilities import Capability
+from ronda.wire.shared.capabilities import Capability
 
 log = logging.getLogger("ronda.server")
 
@@ -43,7 +45,8 @@ TIDY_SECONDS: Final = 300.0
 class CodeTools:
     def __init__(
         self,
-        config: ServerConfig,
+        config: CodeSettings,
+        sandbox: Policy,
         files: FileStore,
         workspaces: Workspaces,
         environ: Mapping[str, str],
@@ -51,8 +54,10 @@ class CodeTools:
         temporary: Path | None = None,
     ) -> None:
         """`environ` is where the sandbox takes the few variables from that it passes on. `temporary` is the folder of all
-        workspaces, where nobody needs them after this."""
+        workspaces, where they are not needed after this."""
         self._workspaces = workspaces
+        self.python = config.code_exec_python or sys.executable
+        self.is_offered = bool(config.offer)
         self._is_swept = False
         self._temporary = temporary
         if temporary is not None:
@@ -60,10 +65,10 @@ class CodeTools:
 
         def workbench(shared: str | None = None, pool: int = 0) -> Workbench:
             return Workbench(
-                config.sandbox,
+                sandbox,
                 lambda context: workspaces.folder(context.owner, context.session),
                 outside=environ,
-                python=config.code_exec_python or sys.executable,
+                python=self.python,
                 layers=layers,
                 files=files,
                 find_marker=lambda context: workspaces.folder(context.owner, context.session).with_name("python"),
@@ -107,7 +112,7 @@ class CodeTools:
         return found
 
     async def tidy(self) -> None:
-        """End what nobody uses, and remove what nobody owns. Fills the pool, too."""
+        """End what is unused, and remove what has no owner. Fills the pool, too."""
         if not self._is_swept:  # what processes that were killed have left
             self._is_swept = True
             await asyncio.to_thread(sweep_sandboxes)
@@ -117,24 +122,24 @@ class CodeTools:
                 await workbench.fill_pool()
             await self._workspaces.sweep()
         except (RondaError, OSError) as error:
-            log.warning("sessions that nobody uses cannot be removed: %s", error)
+            log.warning("unused sessions cannot be removed: %s", error)
 
     async def close(self) -> None:
         await asyncio.gather(*[workbench.close() for workbench in self._workbenches])
-        if self._temporary is not None:  # made again if somebody goes on
+        if self._temporary is not None:  # made again if a session continues
             await asyncio.to_thread(remove_tree, self._temporary)
 
 
-def code_opener(config: ServerConfig, folder: Path | None) -> Callable[[FileStore], CodeTools] | None:
-    """What opens the tools that run code, if the operator wants any; BadConfig on a machine that cannot isolate it.
+# Opens the tools that run code, for the files of one server.
+OpenCode: TypeAlias = Callable[[FileStore], CodeTools]
 
-    `folder` is where the server keeps what it keeps. Waits for a process: a tenth of a second.
-    """
-    if not (config.enable_code_execution or config.enable_shell):
-        return None
-    config = _with_programs(config)
+
+def code_opener(settings: ServerConfig, folder: Path | None) -> OpenCode:
+    """BadConfig on a machine that cannot isolate code. `folder` is where the server keeps what it keeps. Waits for a process: a
+    tenth of a second."""
+    config = _with_programs(settings.part(CodeSettings))
     layers = find_layers()
-    choice = choose_layer(config.sandbox, layers)
+    choice = choose_layer(settings.sandbox, layers)
     if config.code_exec_workdir is not None:
         check_shared_folder(Path(config.code_exec_workdir), "--code-exec-workdir", takes_over=choice.own_uid)
     if config.shell_workdir is not None:
@@ -142,11 +147,13 @@ def code_opener(config: ServerConfig, folder: Path | None) -> Callable[[FileStor
     else:
         root = temporary_root() if folder is None else workspaces_root(folder, is_root=os.getuid() == 0)
     temporary = root if folder is None and config.shell_workdir is None else None
-    limits = WorkspaceLimits(seconds=config.session_max_days * 86400)
-    return lambda files: CodeTools(config, files, Workspaces(root, limits), os.environ, layers, temporary)
+    limits = WorkspaceLimits(seconds=settings.session_max_days * 86400)
+    return lambda files: CodeTools(
+        config, settings.sandbox, files, Workspaces(root, limits), os.environ, layers, temporary
+    )
 
 
-def _with_programs(config: ServerConfig) -> ServerConfig:
+def _with_programs(config: CodeSettings) -> CodeSettings:
     """With the paths of what is to be started, where its name was given: a program inside looks for none."""
     python, shell = config.code_exec_python, config.shell_path
     if config.enable_code_execution and python is not None and shutil.which(python) is None:

@@ -14,7 +14,7 @@ from ronda.errors import BadRequest, RondaError
 from ronda.files.workspaces import Workspaces
 from ronda.sandbox.user import server_user
 from ronda.sandbox.workspace import list_files, read_output, write_input
-from ronda.wire.sessions import SessionFile
+from ronda.wire.own.sessions import SessionFile
 
 MOST_FILES: Final = 256
 MOST_BYTES: Final = 24 << 20  # of all of them: as base64 they must fit into the body of an import

@@ -6,7 +6,7 @@ Every act is noted before it is done: a row may tell of one that failed, but non
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,14 +16,15 @@ from starlette.types import ASGIApp
 from ronda.errors import BadRequest, NotFound
 from ronda.server.config import ServerConfig
 from ronda.server.doors.chat import chat_error
-from ronda.server.features.contract import Chore, Feature, Services
+from ronda.server.features.contract import Chore, Feature, Line, Services
 from ronda.server.http.auth import KeyAuth
 from ronda.server.http.incoming import Header, Incoming, Json
+from ronda.server.http.operations import Named, Operation
 from ronda.server.http.routing import Dialect, Route
 from ronda.server.services.acting import note_act
 from ronda.store.keys import KeyRow, check_owner, new_key
 from ronda.store.scopes import check_scopes
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.codec.json import UNREADABLE, encode
 
 MAX_BODY: Final = 65_536  # bytes: a hundred scopes of the longest kind
 MAX_SECONDS: Final = 10 * 365 * 86400.0  # of a key with an end: one that is to last longer needs none
@@ -56,6 +57,20 @@ class Keys(Feature):
             Chore("the last uses of keys", _USES_SECONDS, self._auth.write_uses),
         ]
 
+    async def doctor(self) -> Sequence[Line]:
+        if not isinstance(self._auth, KeyAuth):
+            return [Line("keys", "works", "the program that has this server says whose requests are")]
+        rows = await self._catalog.keys.all()
+        good = [row for row in rows if row.is_good(time.time())]
+        if good:
+            return [Line("keys", "works", f"{len(good)} API keys; requests without one are refused")]
+        if rows:
+            return [
+                Line("keys", "fails", "all API keys have expired or were revoked", "ronda keys create --owner NAME")
+            ]
+        text = "no API keys: every program on this machine may use the server"
+        return [Line("keys", "partly", text, "ronda keys create --owner NAME")]
+
     async def stop(self) -> None:
         if isinstance(self._auth, KeyAuth):
             await self._auth.write_uses()
@@ -74,6 +89,9 @@ class Keys(Feature):
             Route("DELETE", "/v1/keys/{key_id}", _OWN, self.revoke, "write", right="operate:write"),
             Route("GET", "/v1/audit", _OWN, self.list_acts, "read", right="operate"),
         ]
+
+    def operations(self) -> Mapping[str, Operation]:
+        return _OPERATIONS
 
     async def list_keys(self, request: Incoming) -> ASGIApp:
         rows = await self._catalog.keys.all()
@@ -149,3 +167,58 @@ def _number(request: Incoming, name: str, most: int) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) < 20 and 1 <= int(text) <= most):
         raise BadRequest(f"'{name}' must be a number from 1 to {most}", param=name)
     return int(text)
+
+
+_KEY: Final = Named(
+    "Key",
+    {
+        "object": "key",
+        "id": str,
+        "owner": str,
+        "scopes": ([str], None),
+        "created_at": float,
+        "expires_at": (float, None),
+        "revoked_at": (float, None),
+        "last_used_at": (float, None),
+        "key?": str,
+    },
+    "An API key; the key itself is only in the answer to the request that made it.",
+)
+_ACT: Final = {
+    "id": int,
+    "at": float,
+    "owner": str,
+    "actor": str,
+    "act": str,
+    "subject": str,
+    "client": str,
+    "details": str,
+}
+_OPERATIONS: Final[dict[str, Operation]] = {
+    "GET /v1/keys": Operation(
+        name="list_keys", summary="List all API keys", answer={"object": "list", "data": [_KEY], "has_more": bool}
+    ),
+    "POST /v1/keys": Operation(
+        name="create_key",
+        summary="Make an API key; it is shown once",
+        fields={
+            "owner": (str, "whose it is"),
+            "scopes": ([str], "what it may do; everything that a key may if left out"),
+            "expires_in": (float, "seconds; it does not expire if left out"),
+        },
+        needs=("owner",),
+        answer=_KEY,
+        status=201,
+    ),
+    "DELETE /v1/keys/{key_id}": Operation(
+        name="revoke_key",
+        summary="Revoke an API key",
+        answer={"object": "key.deleted", "id": str, "deleted": bool},
+    ),
+    "GET /v1/audit": Operation(
+        name="list_acts",
+        summary="List what operators have done, the newest first",
+        query={"limit": (int, f"up to {_MAX_PAGE}; 100 if left out"), "before": (int, "the id of an act")},
+        answer={"object": "list", "data": [_ACT], "has_more": bool},
+    ),
+}

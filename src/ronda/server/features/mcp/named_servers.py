@@ -24,9 +24,10 @@ from ronda.core.taint import EGRESS, UNTRUSTED
 from ronda.drive import Tool
 from ronda.drive.offload import load
 from ronda.errors import BadConfig, BadRequest
+from ronda.server.features.mcp.settings import McpSettings
 from ronda.server.services.toolbox import Brought
-from ronda.wire.capabilities import Need
-from ronda.wire.mcp_servers import ERRORS, NamedServer
+from ronda.wire.shared.capabilities import Need
+from ronda.wire.shared.mcp_servers import ERRORS, NamedServer
 
 if TYPE_CHECKING:
     from ronda.server.config import ServerConfig
@@ -47,7 +48,7 @@ class NamedServers:
     are the operator's servers."""
 
     def __init__(self, config: ServerConfig, own: ServersPerLoop | None) -> None:
-        self._patterns = [_check_pattern(pattern) for pattern in config.mcp_allow_url]
+        self._patterns = [_check_pattern(pattern) for pattern in config.part(McpSettings).mcp_allow_url]
         self._exceptions = config.fetch_allow
         self._proxy, self._ca_file = config.fetch_proxy, config.ca_file
         self._own = own

@@ -8,15 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ronda.errors import BadConfig
+from ronda.server.features.mcp.settings import McpSettings
 
 if TYPE_CHECKING:
+    from ronda.server.config import ServerConfig
     from ronda.tools.mcp.config import McpServer
+
+
+def servers_of(settings: ServerConfig, logins: Path | None = None) -> list[McpServer]:
+    """`logins` is where `ronda mcp login` keeps tokens. Raises BadConfig."""
+    own = settings.part(McpSettings)
+    return read_servers(own.mcp_config, own.mcp, logins)
 
 
 def read_servers(
     file: str | None, tables: Mapping[str, Any] | None = None, logins: Path | None = None
 ) -> list[McpServer]:
-    """Nothing is imported where there are none. `logins` is where `ronda mcp login` keeps tokens. Raises BadConfig."""
+    """Nothing is imported where there are none. Raises BadConfig."""
     if file is None and not tables:
         return []
     from ronda.tools.mcp.config import with_login

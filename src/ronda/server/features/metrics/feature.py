@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +26,7 @@ from ronda.server.features.metrics.labels import MAX_MODELS, MAX_TOOLS, NONE, Bo
 from ronda.server.features.metrics.settings import MetricsSettings
 from ronda.server.http.browser_guard import is_loopback
 from ronda.server.http.incoming import Incoming, Whole
+from ronda.server.http.operations import Operation
 from ronda.server.http.routing import WEBSOCKET, Dialect, Route, is_housekeeping
 from ronda.store.scopes import scopes_of
 
@@ -115,6 +116,10 @@ class Metrics(Feature):
     def routes(self) -> Sequence[Route]:
         return [Route("GET", "/metrics", _OWN, self.show, "read")] if self._options.enabled else ()
 
+    def operations(self) -> Mapping[str, Operation]:
+        summary = "Figures for Prometheus; the key needs the scope `operate`"
+        return {"GET /metrics": Operation(summary=summary, answer=str, kind="text/plain")}
+
     async def show(self, request: Incoming) -> ASGIApp:
         from prometheus_client import generate_latest
         from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
@@ -130,7 +135,7 @@ class Metrics(Feature):
 
     # ---- a request ---------------------------------------------------------------------------------------------------
 
-    def asked(self, request: Incoming, route: Route) -> None:
+    def request_came(self, request: Incoming, route: Route) -> None:
         method = WEBSOCKET if route.method == WEBSOCKET else request.method
         if request.is_letter or is_housekeeping(method, route.path):
             _current.set(None)
@@ -138,7 +143,7 @@ class Metrics(Feature):
         _current.set(Account(method, route.path))
         self._figures.in_flight.labels(method, route.path).inc()
 
-    def answered(self, request: Incoming, route: Route, status: int, seconds: float) -> None:
+    def answer_sent(self, request: Incoming, route: Route, status: int, seconds: float) -> None:
         account = _current.get()
         if account is None:
             return

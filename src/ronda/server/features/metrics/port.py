@@ -28,7 +28,7 @@ class _SharedPort(_Port):
 class _Silent(WSGIRequestHandler):
     timeout = 10  # seconds for a client that connects and says nothing
 
-    def log_message(self, format: str, *arguments: object) -> None:
+    def log_message(self, template: str, *arguments: object) -> None:
         """Scrapes are not logged."""
 
 

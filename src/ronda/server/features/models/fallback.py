@@ -1,7 +1,7 @@
 """Several models in an order → one provider: the next is asked where one fails before it has shown anything.
 
 A model that cannot do what the request needs (see a picture, call tools, keep to a format) is passed over, and that is said. What
-one host sealed is not sent to another: `wire.native` sees to that. A run that another model has answered stays with it.
+one host sealed is not sent to another: `wire.upstream.native` sees to that. A run that another model has answered stays with it.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class FallbackModel:
 
 def _problem(candidate: Candidate, request: ModelRequest) -> str | None:
     """Why a model cannot take the place of another for this request."""
-    if isinstance(candidate.provider, TextOnly) and _has_images(request):
+    if _is_blind(candidate.provider) and _has_images(request):
         return "it cannot see images"
     able = capabilities_of(candidate.provider)
     plan = Plan(candidate.spec, request.tools, request.choice, request.options, stream=request.stream)
@@ -139,6 +139,16 @@ def _problem(candidate: Candidate, request: ModelRequest) -> str | None:
     except BadRequest as error:
         return str(error)
     return None
+
+
+def _is_blind(provider: Provider) -> bool:
+    """Whether it is never sent an image, also inside of what has its price or its limits."""
+    inner: Provider | None = provider
+    while inner is not None:
+        if isinstance(inner, TextOnly):
+            return True
+        inner = getattr(inner, "provider", None)
+    return False
 
 
 def _has_images(request: ModelRequest) -> bool:

@@ -33,7 +33,27 @@ class NamedModel(Struct, frozen=True, forbid_unknown_fields=True):
     cool_down: float = 30.0
 
 
+class UpstreamLimit(Struct, frozen=True, forbid_unknown_fields=True):
+    """Of one upstream, over all processes that share a data folder or a database. None: as many as there are.
+
+    A call waits at most `wait` seconds for its place; then it fails as a 429 does.
+    """
+
+    calls: int | None = None  # at a time
+    requests: int | None = None  # a minute
+    tokens: int | None = None  # a minute
+    wait: float = 60.0
+
+
 class ModelSettings(Struct, frozen=True):
+    more_models: Annotated[
+        tuple[str, ...],
+        _models(
+            "",
+            "models beside the first, as `--model` given again names them, which requests ask for by name or as PROVIDER:NAME; "
+            "see [several models](models.md#several-models-behind-one-server)",
+        ),
+    ] = ()
     models: Annotated[
         dict[str, NamedModel],
         _models(
@@ -42,3 +62,20 @@ class ModelSettings(Struct, frozen=True):
             "fallback, fallback_on, cool_down; see [several models](models.md#several-models-behind-one-server)",
         ),
     ] = {}
+    upstreams: Annotated[
+        dict[str, UpstreamLimit],
+        _models(
+            "",
+            "limits toward upstreams, by PROVIDER, PROVIDER:NAME or '*': calls, requests, tokens, wait; see "
+            "[limits toward upstreams](models.md#limits-toward-upstreams)",
+        ),
+    ] = {}
+
+    @property
+    def model_places(self) -> list[tuple[str, str | None]]:
+        return [(model.model, model.base_url) for model in self.named.values()]
+
+    @property
+    def named(self) -> dict[str, NamedModel]:
+        """All models beside the server's own, by the names that requests give. A name of [models] is that one."""
+        return {spec.partition(":")[2]: NamedModel(spec) for spec in self.more_models} | self.models

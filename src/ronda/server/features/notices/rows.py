@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from ronda.store.owners import OwnerRows
 from ronda.store.sql import Sql, TableStore
 
 TABLES: Final = (
@@ -24,6 +25,18 @@ TABLES: Final = (
         ){by_key}""",
         "CREATE INDEX notice_due ON notice (due)",
     ),
+    (
+        # Addresses that single requests name are kept for as long as notices are on their way to them.
+        "ALTER TABLE notice_address ADD COLUMN of_request INTEGER NOT NULL DEFAULT 0",
+        # What was told, also after it was delivered: by the next process, or by another replica, it is not told again.
+        "CREATE TABLE notice_told (id {text} PRIMARY KEY, at {number}){by_key}",
+    ),
+)
+
+
+OWNED: Final = (
+    OwnerRows("notice", "address IN (SELECT id FROM notice_address WHERE owner = :owner)"),
+    OwnerRows("notice_address"),
 )
 
 
@@ -40,10 +53,31 @@ class Due(Struct, frozen=True):
 
     id: str
     address: str
+    owner: str
     url: str
     body: bytes
+    tries: int
+    of_request: bool
+
+
+class NewNotice(Struct, frozen=True):
+    id: str
+    address: str
+    kind: str
+    body: bytes
+    created: float
+
+
+class Undelivered(Struct, frozen=True):
+    id: str
+    address: str
+    url: str
+    of_request: bool
+    kind: str
     created: float
     tries: int
+    problem: str
+    due: float | None
 
 
 class NoticeRows(TableStore):
@@ -51,7 +85,8 @@ class NoticeRows(TableStore):
         """False if the owner has as many as there may be."""
 
         def add(db: Sql) -> bool:
-            there = db.execute("SELECT count(*) FROM notice_address WHERE owner = ?", (row.owner,)).fetchone()[0]
+            question = "SELECT count(*) FROM notice_address WHERE owner = ? AND of_request = 0"
+            (there,) = db.execute(question, (row.owner,)).fetchone()
             if there >= max_addresses:
                 return False
             values = (row.id, row.owner, row.url, " ".join(row.kinds), row.created)
@@ -62,7 +97,9 @@ class NoticeRows(TableStore):
 
     async def addresses(self, owner: str) -> list[NoticeAddress]:
         rows = await self._rows(
-            "SELECT id, owner, url, kinds, created FROM notice_address WHERE owner = ? ORDER BY created, id", (owner,)
+            """SELECT id, owner, url, kinds, created FROM notice_address WHERE owner = ? AND of_request = 0
+               ORDER BY created, id""",
+            (owner,),
         )
         return [NoticeAddress(row_id, of, url, tuple(kinds.split()), at) for row_id, of, url, kinds, at in rows]
 
@@ -77,21 +114,38 @@ class NoticeRows(TableStore):
 
         return await self._tables.write(delete)
 
-    async def add(self, notices: Sequence[tuple[str, str, str, bytes, float]]) -> None:
-        """Of each the id, the address, the kind, the body and the time. One that is there already is not added again."""
-        statement = """INSERT INTO notice (id, address, kind, body, created, due, tries, problem)
-            VALUES (?, ?, ?, ?, ?, ?, 0, '') ON CONFLICT DO NOTHING"""
-        rows = [(*one, one[-1]) for one in notices]
-        await self._tables.write(lambda db: db.executemany(statement, rows))
+    async def add(self, notices: Sequence[NewNotice], of_request: NoticeAddress | None = None) -> None:
+        """What was told before is not told again. `of_request`: an address that is there for these notices only."""
+        if not notices:
+            return
+
+        def add(db: Sql) -> None:
+            if of_request is not None:
+                row = (of_request.id, of_request.owner, of_request.url, "", of_request.created)
+                db.execute(
+                    """INSERT INTO notice_address (id, owner, url, kinds, created, of_request) VALUES (?, ?, ?, ?, ?, 1)
+                       ON CONFLICT (id) DO NOTHING""",
+                    row,
+                )
+            for one in notices:
+                told = "INSERT INTO notice_told (id, at) VALUES (?, ?) ON CONFLICT (id) DO NOTHING"
+                if db.execute(told, (one.id, one.created)).rowcount:
+                    db.execute(
+                        """INSERT INTO notice (id, address, kind, body, created, due, tries, problem)
+                           VALUES (?, ?, ?, ?, ?, ?, 0, '')""",
+                        (one.id, one.address, one.kind, one.body, one.created, one.created),
+                    )
+
+        await self._tables.write(add)
 
     async def due(self, now: float, limit: int) -> list[Due]:
         rows = await self._rows(
-            """SELECT notice.id, address, url, body, notice.created, tries FROM notice
+            """SELECT notice.id, address, owner, url, body, tries, of_request FROM notice
                JOIN notice_address ON notice_address.id = address
                WHERE due IS NOT NULL AND due <= ? ORDER BY due LIMIT ?""",
             (now, limit),
         )
-        return [Due(row_id, address, url, bytes(body), at, tries) for row_id, address, url, body, at, tries in rows]
+        return [Due(row[0], row[1], row[2], row[3], bytes(row[4]), row[5], bool(row[6])) for row in rows]
 
     async def delivered(self, notice_id: str) -> None:
         await self._change("DELETE FROM notice WHERE id = ?", (notice_id,))
@@ -102,13 +156,27 @@ class NoticeRows(TableStore):
             "UPDATE notice SET tries = tries + 1, problem = ?, due = ? WHERE id = ?", (problem, due, notice_id)
         )
 
-    async def undelivered(self, owner: str, limit: int) -> list[tuple[str, str, str, float, int, str, float | None]]:
-        return await self._rows(
-            """SELECT notice.id, address, kind, notice.created, tries, problem, due FROM notice
+    async def undelivered(self, owner: str, limit: int) -> list[Undelivered]:
+        rows = await self._rows(
+            """SELECT notice.id, address, url, of_request, kind, notice.created, tries, problem, due FROM notice
                JOIN notice_address ON notice_address.id = address
                WHERE owner = ? ORDER BY notice.created DESC LIMIT ?""",
             (owner, limit),
         )
+        return [Undelivered(row[0], row[1], row[2], bool(row[3]), *row[4:]) for row in rows]
 
-    async def forget_before(self, then: float) -> None:
-        await self._change("DELETE FROM notice WHERE due IS NULL AND created < ?", (then,))
+    async def forget(self, given_up: float, told: float) -> None:
+        """Notices that were given up before the one time; what was told before the other; addresses of requests that nothing is
+        on its way to."""
+        if not self._tables.is_there:
+            return
+
+        def forget(db: Sql) -> None:
+            db.execute("DELETE FROM notice WHERE due IS NULL AND created < ?", (given_up,))
+            db.execute("DELETE FROM notice_told WHERE at < ?", (told,))
+            db.execute(
+                """DELETE FROM notice_address WHERE of_request = 1
+                   AND NOT EXISTS (SELECT 1 FROM notice WHERE address = notice_address.id)"""
+            )
+
+        await self._tables.write(forget)

@@ -10,24 +10,26 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.types import ASGIApp
 
 from ronda.errors import BadRequest, NotFound
-from ronda.journal import ListedState, RunQuery, RunStep, RunSummary
+from ronda.journal import ListedState, RunModel, RunQuery, RunStep, RunSummary
 from ronda.server.config import ServerConfig
 from ronda.server.doors.dialects import OWN
 from ronda.server.features.contract import Feature, Services
 from ronda.server.http.incoming import Incoming, Json
+from ronda.server.http.operations import Operation
 from ronda.server.http.query import Query
 from ronda.server.http.routing import Route
 from ronda.server.services.acting import note_act
 from ronda.server.services.answers import Conflict
+from ronda.server.services.hosted_tools import OperatorServers
 from ronda.server.services.run_rows import write_usage
 from ronda.server.services.run_states import queued_runs
-from ronda.wire.json import encode
+from ronda.wire.codec.json import encode
 
 if TYPE_CHECKING:
     from ronda.tools.mcp.servers import McpServers
@@ -39,6 +41,8 @@ LONGEST_SPAN: Final = 31 * 86400.0  # seconds
 _HOUR: Final = 3600.0
 _MINUTES: Final = 60  # pieces of the hour that the first look shows
 _LATELY: Final = 5  # minutes that tokens a minute are the mean of: one alone jumps
+_DAY: Final = 86400.0
+_COST_SECONDS: Final = 30.0  # the cost of a day is looked up again after: it goes through all runs of the day
 _OPEN: Final[tuple[ListedState, ...]] = ("queued", "running", "waiting")
 
 
@@ -46,10 +50,11 @@ class Operate(Feature):
     name = "operate"
 
     def __init__(self, settings: ServerConfig, services: Services) -> None:
-        self._runs, self._catalog, self._mcp = services.runs, services.catalog, services.mcp
+        self._runs, self._catalog, self._provided = services.runs, services.catalog, services.provided
         self._others = services.answering.others
         self._clock = services.clock
         self._began = services.clock()
+        self._cost_today: tuple[float, float | None] = (0.0, None)  # until when it holds, and the dollars
 
     def routes(self) -> Sequence[Route]:
         return [
@@ -58,6 +63,9 @@ class Operate(Feature):
             Route("GET", "/v1/operate/series", OWN, self.list_steps, "read", right="operate"),
             Route("POST", "/v1/mcp/{name}/retry", OWN, self.retry, "write", right="operate:write"),
         ]
+
+    def operations(self) -> Mapping[str, Operation]:
+        return _OPERATIONS
 
     async def show(self, request: Incoming) -> ASGIApp:
         query = Query(request)
@@ -80,6 +88,8 @@ class Operate(Feature):
             "processes": len(processes),
             **{state: counts.states.get(state, 0) for state in _OPEN},
             "tokens_a_minute": sum([step.input + step.output for step in lately]) / _LATELY,
+            "cost_today": await self._cost_of_day(now),
+            "models": [_model(one) for one in survey.models],
             "series": {
                 "tokens": [step.input + step.output for step in survey.steps],
                 "cost": [step.cost or 0.0 for step in survey.steps],
@@ -94,6 +104,16 @@ class Operate(Feature):
             "mcp": [] if (servers := self._servers()) is None else servers.status(),
         }
         return Json(encode(body))
+
+    async def _cost_of_day(self, now: float) -> float | None:
+        """Since midnight, UTC; None where no price is known."""
+        until, cost = self._cost_today
+        if now >= until:
+            midnight = min(now - now % _DAY, now - 1.0)
+            survey = await self._runs.journal.survey_runs(midnight, now, 1)
+            cost = survey.steps[0].cost
+            self._cost_today = now + _COST_SECONDS, cost
+        return cost
 
     async def list_errors(self, request: Incoming) -> ASGIApp:
         until = self._clock()
@@ -140,7 +160,7 @@ class Operate(Feature):
         return Json(encode({"object": "mcp_server", "name": name, "state": connection.state}), 202)
 
     def _servers(self) -> McpServers | None:
-        return None if (servers := self._mcp()) is None else servers.here()
+        return None if (servers := self._provided(OperatorServers)) is None else servers.here()
 
     async def _processes(self) -> list[dict[str, Any]]:
         if (replicas := self._others.replicas) is not None:
@@ -165,6 +185,18 @@ def _row(one: RunSummary) -> dict[str, Any]:
         "cost": None if figures is None else figures.cost,
         "tools": sorted({open_question.question.tool for open_question in one.questions} - {""}),
         "created_at": one.started,
+    }
+
+
+def _model(one: RunModel) -> dict[str, Any]:
+    """`first_token` is in no row of a run."""
+    return {
+        "name": one.model or "unknown",
+        "runs": one.runs,
+        "calls": one.calls,
+        "failed": one.failed,
+        "first_token": None,
+        "cost": one.cost,
     }
 
 
@@ -194,3 +226,89 @@ def _step(at: float, one: RunStep) -> dict[str, Any]:
         "output_tokens": one.output,
         "cost": one.cost,
     }
+
+
+_SPAN: Final = (str, "how far back, such as 15m, 1h or 7d; 1h if left out")
+_SERIES: Final = {"object": "list", "since": float, "until": float}
+_OPERATIONS: Final[dict[str, Operation]] = {
+    "GET /v1/operate": Operation(
+        name="show_operation",
+        summary="The server as its operator sees it: runs, approvals, processes, figures of all owners",
+        query={
+            "limit": (int, f"of runs, up to {LONGEST_PAGE}; {PAGE} if left out"),
+            "before": (int, "`next` of the page before"),
+        },
+        answer={
+            "object": "operate",
+            "at": float,
+            "uptime": float,
+            "processes": int,
+            **dict.fromkeys(_OPEN, int),
+            "tokens_a_minute": float,
+            "cost_today": (float, None),
+            "models": [
+                {
+                    "name": str,
+                    "runs": int,
+                    "calls": int,
+                    "failed": int,
+                    "first_token": (float, None),
+                    "cost": (float, None),
+                }
+            ],
+            "series": {"tokens": [float], "cost": [float]},
+            "runs": [{"id": str, "object": "run", "owner": str, "state": str}],
+            "has_more": bool,
+            "next": (str, None),
+            "approvals": [{"run": str, "owner": str, "tool": (str, None), "asked_at": float, "age": float}],
+            "process_list": [{"name": str, "since": float, "is_this": bool}],
+            "journal": {"bytes": (int, None)},
+            "files": {"count": int, "bytes": int},
+            "mcp": [{"name": str, "state": str}],
+        },
+    ),
+    "GET /v1/operate/errors": Operation(
+        name="list_errors",
+        summary="What failed, by code, model and agent",
+        query={"span": _SPAN},
+        answer={
+            **_SERIES,
+            "failed": int,
+            "data": [
+                {
+                    "code": (str, None),
+                    "model": (str, None),
+                    "agent": (str, None),
+                    "count": int,
+                    "last_at": (float, None),
+                }
+            ],
+        },
+    ),
+    "GET /v1/operate/series": Operation(
+        name="list_steps",
+        summary="Runs, tokens and cost over time",
+        query={"span": _SPAN, "step": (int, "seconds of a step; 60 if left out")},
+        answer={
+            **_SERIES,
+            "step": int,
+            "data": [
+                {
+                    "at": float,
+                    "started": int,
+                    "ended": int,
+                    "failed": int,
+                    "input_tokens": int,
+                    "output_tokens": int,
+                    "cost": (float, None),
+                }
+            ],
+        },
+    ),
+    "POST /v1/mcp/{name}/retry": Operation(
+        name="retry_mcp_server",
+        summary="Connect to an MCP server that failed",
+        answer={"object": "mcp_server", "name": str, "state": str},
+        status=202,
+    ),
+}

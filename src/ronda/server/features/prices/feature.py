@@ -13,6 +13,7 @@ from ronda.server.features.prices.settings import PriceSettings
 
 class Prices(Feature):
     name = "prices"
+    after = ("models",)  # whose limits are nearer to the model
 
     def __init__(self, settings: ServerConfig, services: Services) -> None:
         self._prices = settings.part(PriceSettings).prices

@@ -17,7 +17,7 @@ from ronda.host.supervisor import done_or_reported
 from ronda.server.config import ServerConfig
 from ronda.server.features.contract import Chore, Feature, Finding, Refused, Services
 from ronda.server.features.rates.settings import Rate, RateSettings
-from ronda.server.features.rates.windows import RENEWED, TABLES, Admission, Windows
+from ronda.server.features.rates.windows import OWNED, RENEWED, TABLES, Admission, Windows
 from ronda.server.http.incoming import Header, Incoming
 from ronda.server.http.routing import ANTHROPIC_VERSION, Route
 
@@ -43,6 +43,7 @@ _current: ContextVar[Slot | None] = ContextVar("ronda_rates", default=None)
 class Rates(Feature):
     name = "rates"
     tables = TABLES
+    owned = OWNED
 
     @classmethod
     def check(cls, settings: ServerConfig) -> Iterable[Finding]:
@@ -105,7 +106,7 @@ class Rates(Feature):
         _current.set(slot)
         return headers
 
-    def answered(self, request: Incoming, route: Route, status: int, seconds: float) -> None:
+    def answer_sent(self, request: Incoming, route: Route, status: int, seconds: float) -> None:
         self._end_request()
 
     def _end_request(self) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from ronda.server.features.rates.settings import Rate
+from ronda.store.owners import OwnerRows
 from ronda.store.sql import Sql, Tables
 
 TABLES: Final = (
@@ -23,6 +24,10 @@ TABLES: Final = (
         "CREATE INDEX rate_slot_account ON rate_slot (account)",
     ),
 )
+_ACCOUNTS: Final = (
+    "account = 'owner:' || CAST(:owner AS TEXT) OR account IN (SELECT 'key:' || id FROM key WHERE owner = :owner)"
+)
+OWNED: Final = (OwnerRows("rate_window", _ACCOUNTS), OwnerRows("rate_slot", _ACCOUNTS))
 LEASE: Final = 60.0  # seconds until what a process had under way counts no more, if that process is gone
 RENEWED: Final = 15.0  # seconds between renewals: three may fail
 _MINUTE: Final = 60

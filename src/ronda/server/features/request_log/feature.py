@@ -68,7 +68,7 @@ class RequestLog(Feature):
 
     # ---- a request ---------------------------------------------------------------------------------------------------
 
-    def asked(self, request: Incoming, route: Route) -> None:
+    def request_came(self, request: Incoming, route: Route) -> None:
         given = request.header(REQUEST_ID) or ""
         _current.set(Account(given if _TAKEN_ID.fullmatch(given) else ""))
 
@@ -87,7 +87,7 @@ class RequestLog(Feature):
         others = [header for header in headers if header[0] != REQUEST_ID]
         return [*others, (REQUEST_ID, account.request_id.encode())]
 
-    def answered(self, request: Incoming, route: Route, status: int, seconds: float) -> None:
+    def answer_sent(self, request: Incoming, route: Route, status: int, seconds: float) -> None:
         account = _current.get()
         method = WEBSOCKET if route.method == WEBSOCKET else request.method
         if account is None or request.is_letter or self._settings.disable_access_log:

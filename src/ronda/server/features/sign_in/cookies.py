@@ -30,12 +30,17 @@ def name_for(request: Incoming) -> str:
     return SECURE if is_over_tls(request) else plain_name(request)
 
 
-def cookie_of(request: Incoming) -> tuple[str, str] | None:
-    """The name and the value of our cookie."""
+def cookies_of(request: Incoming) -> dict[str, str]:
     found: dict[str, str] = {}
     for pair in (request.header(b"cookie") or "").split(";"):
         name, _, value = pair.strip().partition("=")
         found.setdefault(name, value)
+    return found
+
+
+def cookie_of(request: Incoming) -> tuple[str, str] | None:
+    """The name and the value of our cookie."""
+    found = cookies_of(request)
     for name in (SECURE, plain_name(request)):
         if found.get(name):
             return name, found[name]

@@ -1,4 +1,4 @@
-"""POST /v1/login, POST /v1/logout, GET /v1/me: a browser gives an API key once, and has a cookie from then on.
+"""GET and POST /v1/login, POST /v1/logout, GET /v1/me: a browser gives an API key once, and has a cookie from then on.
 
     key ──► POST /v1/login ──► a row: a random id, hashed, and the id of the key ──► the cookie, with the random id
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -24,11 +24,13 @@ from ronda.server.features.contract import Chore, Feature, Refused, Services
 from ronda.server.features.sign_in.attempts import Attempts
 from ronda.server.features.sign_in.cookies import cookie_of, is_own_page, name_for, plain_name, set_cookie
 from ronda.server.features.sign_in.sign_ins import ROTATION, SignIn, SignIns
-from ronda.server.http.auth import KeyAuth, Unauthorized
+from ronda.server.features.sign_in.ways import LoginWay
+from ronda.server.http.auth import FRESH_FOR, KeyAuth, Unauthorized
 from ronda.server.http.incoming import Header, Incoming, Json, NoContent
+from ronda.server.http.operations import Named, Operation
 from ronda.server.http.routing import Dialect, Route
 from ronda.store.keys import KeyRow
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.codec.json import UNREADABLE, encode
 
 CSRF: Final = b"x-ronda-csrf"
 MAX_BODY: Final = 4096  # bytes: a key has 46 characters
@@ -52,6 +54,7 @@ class SignInPage(Feature):
         self._feature_names = services.feature_names
         self._sign_ins = SignIns(services.catalog)
         self._attempts = Attempts()
+        self._provided = services.provided
 
     def chores(self) -> Sequence[Chore]:
         return [Chore("the tidying of sign-ins", _SWEEP_SECONDS, self._sweep)]
@@ -61,10 +64,42 @@ class SignInPage(Feature):
 
     def routes(self) -> Sequence[Route]:
         return [
+            Route("GET", "/v1/login", _OWN, self.ways, "public"),
             Route("POST", "/v1/login", _OWN, self.login, "public"),
             Route("POST", "/v1/logout", _OWN, self.logout, "public"),
             Route("GET", "/v1/me", _OWN, self.me, "read"),
         ]
+
+    def operations(self) -> Mapping[str, Operation]:
+        me = Named(
+            "Me",
+            {
+                "object": "me",
+                "owner": str,
+                "key_id": (str, None),
+                "scopes": ([str], None),
+                "needs_key": bool,
+                "csrf": (str, None),
+                "signed_in_until": (float, None),
+                "version": str,
+                "features": [str],
+            },
+            "Who asks, and what the server has.",
+        )
+        return {
+            "GET /v1/login": Operation(
+                summary="How people sign in here",
+                answer={"object": "list", "data": [{"kind": str, "name?": str, "url?": str}]},
+            ),
+            "POST /v1/login": Operation(
+                summary="Sign a browser in: a key for a cookie",
+                fields={"key": (str, "an API key of this server")},
+                needs=("key",),
+                answer=me,
+            ),
+            "POST /v1/logout": Operation(summary="Sign a browser out", answer=None, status=204),
+            "GET /v1/me": Operation(name="get_me", summary="Who asks, and what the server has", answer=me),
+        }
 
     # ---- requests ----------------------------------------------------------------------------------------------------
 
@@ -73,13 +108,23 @@ class SignInPage(Feature):
             return None
         if (row := await self._find(request)) is None or not isinstance(self._auth, KeyAuth):
             return None
-        if (key := await self._auth.find(row.key)) is None:
+        key = await self._auth.find(row.key)
+        if key is None and self._clock() < row.created + 2 * FRESH_FOR:
+            self._auth.forget()  # another process may have made the key with the sign-in, a moment ago
+            key = await self._auth.find(row.key)
+        if key is None:
             return None
         # A WebSocket has an `Origin`, and browsers let pages send no other header with it.
         if not request.is_socket and request.method not in _READS:
             _check_csrf(request, row)
         request.key, request.rights = key.id, key.rights
         return key.owner
+
+    async def ways(self, request: Incoming) -> ASGIApp:
+        """How people sign in here: with a key, and with what a feature brings."""
+        way: LoginWay | None = self._provided(LoginWay)
+        found = [{"kind": "key"}] + ([] if way is None else [{"kind": way.kind, "name": way.name, "url": way.url}])
+        return Json(encode({"object": "list", "data": found}))
 
     async def login(self, request: Incoming) -> ASGIApp:
         """A key → a cookie."""

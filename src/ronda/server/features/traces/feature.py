@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,7 @@ from ronda.drive import Provider, Tool
 from ronda.host.extension import Tap
 from ronda.server.config import ServerConfig
 from ronda.server.features.contract import Feature, Finding, Services
+from ronda.server.features.redact.patterns import Redactor
 from ronda.server.features.traces.settings import TracesSettings
 from ronda.server.http.incoming import Incoming
 from ronda.server.http.routing import Route
@@ -39,19 +41,21 @@ class Traces(Feature):
     def __init__(self, settings: ServerConfig, services: Services) -> None:
         check_extra("otel", "--otel")
         self._options = settings.part(TracesSettings)
+        self._redact: Callable[[], Redactor | None] = partial(services.provided, Redactor)
         self._otel: OpenTelemetry | None = None
 
     async def start(self) -> None:
         from ronda.trace.otel import OpenTelemetry
 
         # Off the loop: the SDK is slow to import.
-        self._otel = await asyncio.to_thread(OpenTelemetry, content=True if self._options.otel_content else None)
+        make = partial(OpenTelemetry, content=True if self._options.otel_content else None, redact=self._redact())
+        self._otel = await asyncio.to_thread(make)
 
     async def stop(self) -> None:
         if self._otel is not None:
             await asyncio.to_thread(self._otel.close)
 
-    def asked(self, request: Incoming, route: Route) -> None:
+    def request_came(self, request: Incoming, route: Route) -> None:
         from ronda.trace.otel import keep_parent
 
         names = ("traceparent", "tracestate")

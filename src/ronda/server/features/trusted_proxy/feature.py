@@ -66,7 +66,7 @@ class TrustedProxy(Feature):
                 self._check_page(request)
                 request.headers = {**request.headers, _PROOF: proof}
                 return _owner(value)
-            # Nobody further in takes it for the proxy's.
+            # Nothing further in takes it for the proxy's.
             request.headers = {name: sent for name, sent in request.headers.items() if name != self._header}
         if isinstance(self._auth, KeyAuth) and not await self._auth.asks_for_keys():
             raise Unauthorized("this server is used through a proxy that signs its users in")

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from ronda.core.events import Event, RunStarted
 from ronda.drive import Tool
 from ronda.server.features.contract import Ask, Brought, Feature, Services
+from ronda.server.features.web.settings import WebSettings
 from ronda.server.features.web.web_search import open_web_search
-from ronda.wire.capabilities import Need
+from ronda.tools.search.settings import destination, read_settings
+from ronda.wire.shared.capabilities import Need
 
 if TYPE_CHECKING:
     from ronda.server.config import ServerConfig
@@ -20,7 +22,8 @@ class Web(Feature):
     is_steady = False  # what is found in a conversation is numbered on in it
 
     def __init__(self, settings: ServerConfig, services: Services) -> None:
-        self._web = open_web_search(settings, services.given.get("search_callback"))
+        self._settings = settings.part(WebSettings)
+        self._web = open_web_search(settings, services.given[self.name])
         self.tool_names = () if self._web is None else self._web.names
 
     def names_for(self, need: Need) -> tuple[str, ...]:
@@ -36,6 +39,15 @@ class Web(Feature):
 
     async def reopen_tools(self, start: RunStarted, events: Sequence[Event]) -> Mapping[str, Tool]:
         return {} if self._web is None else {tool.spec.name: tool for tool in self._web.reopen(start, events)}
+
+    def startup_lines(self) -> Sequence[str]:
+        if self._web is None:
+            return ()
+        always = self._settings.search_mode == "always"
+        who = "every request is offered a search" if always else "requests may ask for a search"
+        host = destination(read_settings(self._settings.search).backend)
+        where = f"queries go to {host}" if host is not None else "queries stay on this machine"
+        return [f"{who}; {where} ([search] in the settings file chooses what is searched)"]
 
     async def stop(self) -> None:
         if self._web is not None:

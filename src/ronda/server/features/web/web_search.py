@@ -1,7 +1,7 @@
 """A server's way to the web: what it searches with, how it reads pages, and which requests are offered both.
 
-What a request asks for is in its needs (`wire.capabilities`). What it was offered is kept with its run, so that whoever goes on
-with the run offers the same.
+What a request asks for is in its needs (`wire.shared.capabilities`). What it was offered is kept with its run, so that the server
+which continues the run offers the same.
 """
 
 from __future__ import annotations
@@ -14,31 +14,26 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from ronda.agent.value import missing_key, where_is
 from ronda.core.events import Event, RunStarted, ToolFinished
 from ronda.core.parts import Turn
 from ronda.drive import Tool
 from ronda.errors import BadConfig
-from ronda.providers import MINILM, open_local_embedder
-from ronda.providers.http.transport import Transport
-from ronda.providers.services import dialect_of
 from ronda.server.config import ServerConfig
+from ronda.server.features.web.settings import WebSettings
+from ronda.server.services.embedders import open_embedder
 from ronda.tools.fetch.page_worker import PageWorkers
-from ronda.tools.search.embeddings import embed_with
 from ronda.tools.search.history import SearchHistory
 from ronda.tools.search.rank import Embed
 from ronda.tools.search.searcher import Searcher
 from ronda.tools.search.settings import SearchCallback, open_searcher
 from ronda.tools.search.tool import search_tools
-from ronda.wire.capabilities import Capability, Need
-from ronda.wire.json import encode
-from ronda.wire.web_calls import sources_before
-from ronda.wire.web_search import ANY_WEB, EXTRACT, SEARCH, WebTools
+from ronda.wire.codec.json import encode
+from ronda.wire.shared.capabilities import Capability, Need
+from ronda.wire.web.calls import sources_before
+from ronda.wire.web.search import ANY_WEB, EXTRACT, SEARCH, WebTools
 
 SearchMode: TypeAlias = Literal["always", "on-request"]
 
-# Their usual addresses.
-_SERVICES: Final = {"openai": None, "openai-chat": None, "mistral": "https://api.mistral.ai/v1"}
 WARM_SECONDS: Final = 60.0  # that what reads pages stays ready without use: its start takes a second
 _ABOUT: Final = "web"  # where a run keeps what it was offered
 _NOTHING: Final = WebTools()  # of a need that says no more than that there is one
@@ -97,37 +92,24 @@ class WebSearch:
 
 def open_web_search(config: ServerConfig, callback: SearchCallback | None = None) -> WebSearch | None:
     """None where the operator has not switched it on. Raises BadConfig."""
-    if not config.enable_search:
+    own = config.part(WebSettings)
+    if not own.enable_search:
         useless = {
-            "[search]": config.search,
-            "--search-embedding-model": config.search_embedding_model,
+            "[search]": own.search,
+            "--search-embedding-model": own.search_embedding_model,
             "search_callback": callback,
         }
         for name, value in useless.items():
             if value:
                 raise BadConfig(f"{name} has no use without --enable-search (enable_search=True) or --agent")
         return None
-    embed = (
-        None
-        if config.search_embedding_model is None
-        else _open_embeddings(config.search_embedding_model, config.transport)
-    )
+    embed: Embed | None = None
+    if (model := own.search_embedding_model) is not None:
+        embedder = open_embedder(model, "--search-embedding-model", config.transport)
+
+        async def embed(texts: Sequence[str]) -> list[list[float]]:
+            return (await embedder.embed(texts)).vectors
+
     make_workers = partial(PageWorkers, config.sandbox, linger=WARM_SECONDS)
-    searcher = open_searcher(config.search, callback, config.fetch_allow, embed, make_workers, config.fetch_routes)
-    return WebSearch(searcher, config.search_mode)
-
-
-def _open_embeddings(model: str, transport: Transport | None) -> Embed:
-    """A model on this machine, or one of a service that has OpenAI's `/embeddings`. Raises BadConfig."""
-    provider, _, name = model.partition(":")
-    if model.lower() == MINILM or (provider == "local" and name):
-        return open_local_embedder(name or model)
-    if dialect_of(provider) not in _SERVICES or not name:
-        raise BadConfig(
-            f"--search-embedding-model is {model!r}; it can be '{MINILM}', 'local:FILE.gguf', "
-            f"or NAME of a service as 'openai:NAME', 'mistral:NAME'"
-        )
-    where = where_is(model, transport=transport)
-    if (key := missing_key(model, where)) is not None:
-        raise BadConfig(f"--search-embedding-model {model} needs a key: set {key}")
-    return embed_with(name, where.base_url or _SERVICES.get(provider), where.key, where.routes)
+    searcher = open_searcher(own.search, callback, config.fetch_allow, embed, make_workers, config.fetch_routes)
+    return WebSearch(searcher, own.search_mode)

@@ -1,0 +1,1 @@
+"""Agents of files, and agents as tools: see `feature`."""

@@ -1,0 +1,1 @@
+"""Sign-in with a company's own accounts, by OpenID Connect."""

@@ -1,0 +1,1 @@
+"""An address book of the API: a document for programs, and a page for people."""

@@ -1,0 +1,1 @@
+"""Skills that clients keep: see `feature`."""
