@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+SITE   := $(VENV)/docs
 # Not from the environment: a shell in which MODEL is set for something else gets the small model all the same.
 MODEL  := local:smollm2
 TOOLS  ?=
@@ -12,7 +13,7 @@ SUITE  ?= bookworm
 N      ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup page serve test test-all test-slow test-times walks soak-tools test-mcp mcp-conformance check format bench bench-page conformance conformance-local bfcl live fresh container docs lock clean chaos wheel-size
+.PHONY: help setup page serve test test-all test-slow test-times walks soak-tools test-mcp mcp-conformance check format fuzz bench bench-page conformance conformance-local bfcl live fresh container docs lock clean chaos soak wheel-size
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,7 +96,7 @@ test-times: test-system ## run all tests, and write anew which of them are slow
 	$(BIN)/python -m tests.speeds build/test-times.json
 
 .PHONY: test-system
-test-system: page-system $(VENV)/.ready-dev $(NODE) $(VENV)/.ready-ui
+test-system: page-system $(VENV)/.ready-dev $(NODE) $(VENV)/.ready-ui $(SITE)/.ready
 	@mkdir -p build
 	@$(BIN)/ronda page setup || echo "ronda: the tests of what pages load from CDNs will be skipped"
 
@@ -128,6 +129,12 @@ chaos: $(VENV)/.ready-dev ## kill, freeze and cut off servers under load, on SQL
 	@setup/system-packages $(PYTHON) chaos
 	$(BIN)/python -m tests.chaos $(ARGS)
 
+fuzz: $(VENV)/.ready-dev ## bodies, streams and WebSockets close to good ones: a million, ten minutes at most [ARGS="--seed 2"]
+	$(BIN)/python -m tests.fuzz $(ARGS)
+
+soak: $(VENV)/.ready-dev ## half of the load for 30 minutes: memory and descriptors stay, no run is lost [ARGS="--minutes 5"]
+	$(BIN)/python -m tests.soak $(ARGS)
+
 conformance: $(VENV)/.ready-dev ## tests on recorded data: make conformance [DATA=DIR]
 	$(BIN)/python -m tests.conformance $(DATA)
 
@@ -157,8 +164,7 @@ fresh: ## try 'make serve' and all tests on a minimal Debian and in a container;
 container: ## run the steps of deploy/Containerfile in a chroot, and what they built as its user; needs root
 	@$(PYTHON) -m setup.container
 
-# The site's builder has a folder of its own: nobody else needs it.
-SITE := $(VENV)/docs
+# The site's builder has a folder of its own: no other target needs its packages.
 $(SITE)/.ready: requirements-docs.lock $(VENV)/.ready
 	@$(PIP) install --quiet --require-hashes --no-deps --upgrade --target $(SITE) -r requirements-docs.lock
 	@touch $@
@@ -168,6 +174,7 @@ docs: $(VENV)/.ready-dev $(SITE)/.ready ## write the pages that are made from th
 	$(BIN)/python docs/make_settings.py
 	$(BIN)/python docs/make_commands.py
 	$(BIN)/python docs/make_reference.py
+	$(BIN)/python docs/make_clients.py
 	PYTHONPATH=$(SITE) NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 	@echo "ronda: open build/site/index.html"
 

@@ -22,7 +22,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -72,6 +72,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make fresh", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--suite", default="bookworm", help="which Debian: bookworm (12), trixie (13), sid")
     parser.add_argument("--quick", action="store_true", help="'make serve' only, without the tests")
+    parser.add_argument("--no-slow", action="store_true", help="'make test', without 'make test-slow'")
     parser.add_argument("--tests", default="", help="of the tests these files alone, such as 'tests/sandbox tests/cli'")
     parser.add_argument(
         "--only",
@@ -94,10 +95,11 @@ def _try_all(asked: argparse.Namespace) -> None:
         user, is_container = NEWCOMERS[name]
         root = Root(base, folder / f"{asked.suite}-{name}", folder, is_container=is_container)
         print(f"{name}: Python {root.python_version()}")
-        (_try_as_root if user == "root" else _try_as_user)(root, None if asked.quick else asked.tests)
+        targets = () if asked.quick else ("test",) if asked.no_slow else ("test", "test-slow")
+        (_try_as_root if user == "root" else _try_as_user)(root, targets, asked.tests)
 
 
-def _try_as_user(root: Root, tests: str | None) -> None:
+def _try_as_user(root: Root, targets: Sequence[str], tests: str) -> None:
     root.add_user(USER)
     root.clone(USER)
     with _step("an ordinary user without rights is told what to install"):
@@ -106,12 +108,13 @@ def _try_as_user(root: Root, tests: str | None) -> None:
     with _step("root runs that command"):
         root.run(command, "root", "install", SERVE_SECONDS)
     _try_serve(root, USER)
-    if tests is not None:
+    if targets:
         with _step("the same for what 'make test-all' would like to have, and root runs that"):
             command = _allowed_in(root, _told_what_would_help(root))
             root.run(command, "root", "install-page", SERVE_SECONDS)
         print(f"    {command}")
-        _try_test(root, USER, tests)
+    for target in targets:
+        _try_test(root, USER, target, tests)
     root.remove()
 
 
@@ -120,11 +123,11 @@ def _allowed_in(root: Root, command: str) -> str:
     return command.replace(" bubblewrap", "") if root.is_container else command
 
 
-def _try_as_root(root: Root, tests: str | None) -> None:
+def _try_as_root(root: Root, targets: Sequence[str], tests: str) -> None:
     root.clone("root")
     _try_serve(root, "root")
-    if tests is not None:
-        _try_test(root, "root", tests)
+    for target in targets:
+        _try_test(root, "root", target, tests)
     root.remove()
 
 
@@ -134,17 +137,16 @@ def _try_serve(root: Root, user: str) -> None:
     print(f"    {answer.splitlines()[-1]}")
 
 
-def _try_test(root: Root, user: str, tests: str) -> None:
-    """The quick ones, then the rest, unless `tests` names some. There is a browser and npm by now: pages are built, and looked
+def _try_test(root: Root, user: str, target: str, tests: str) -> None:
+    """One target of the Makefile, unless `tests` names files. There is a browser and npm by now: pages are built, and looked
     at."""
-    for target in ("test", "test-slow"):
-        command = shlex.join(["make", target, *([f"ARGS={tests}"] if tests else [])])
-        with _step(f"{user}: {command}"):
-            said = root.run(command, user, target, TEST_SECONDS)
-        print(f"    {said.splitlines()[-1]}")
-        skipped = [line for line in said.splitlines() if line.startswith("SKIPPED") and "tests/tools/page" in line]
-        if skipped and target == "test-slow":
-            raise Failed("tests of pages were skipped:\n" + "\n".join(skipped))
+    command = shlex.join(["make", target, *([f"ARGS={tests}"] if tests else [])])
+    with _step(f"{user}: {command}"):
+        said = root.run(command, user, target, TEST_SECONDS)
+    print(f"    {said.splitlines()[-1]}")
+    skipped = [line for line in said.splitlines() if line.startswith("SKIPPED") and "tests/tools/page" in line]
+    if skipped and target == "test-slow":
+        raise Failed("tests of pages were skipped:\n" + "\n".join(skipped))
 
 
 def _told_what_to_install(root: Root) -> str:

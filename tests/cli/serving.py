@@ -152,7 +152,7 @@ def turn(served: Served, stream: bool, messages: list[Any]) -> tuple[str, list[t
                 if call.id is not None:
                     calls.append([call.id, call.function.name, ""])
                 calls[call.index][2] += call.function.arguments
-    return text, [(id, name, arguments) for id, name, arguments in calls], finish
+    return text, [(call_id, name, arguments) for call_id, name, arguments in calls], finish
 
 
 USER = {"role": "user", "content": "go"}

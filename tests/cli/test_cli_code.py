@@ -15,6 +15,8 @@ from ronda.errors import BadConfig
 from ronda.sandbox.policy import AllowedHosts, Loopback, NoNetwork, Policy
 from ronda.server.config import ServerConfig
 from ronda.server.features.code.code_tools import workspaces_root
+from ronda.server.features.code.settings import CodeSettings
+from ronda.server.features.skills.settings import SkillSettings
 from ronda.tools.code.folders import check_shared_folder
 
 
@@ -30,7 +32,8 @@ def read(*flags: str) -> ServerConfig:
 
 def test_nothing_runs_code_unless_it_is_switched_on() -> None:
     config = read()
-    assert (config.enable_code_execution, config.enable_shell) == (False, False)
+    assert config.part(CodeSettings) == CodeSettings()
+    assert (CodeSettings().enable_code_execution, CodeSettings().enable_shell) == (False, False)
     assert config.sandbox == Policy(mode="auto", profile="restricted", network=NoNetwork())
 
 
@@ -42,12 +45,11 @@ def test_flags_say_how_code_runs() -> None:
         "--sb-max-memory-mb", "100", "--sb-max-cpu-secs", "10", "--sb-max-procs", "8",
         "--code-exec-workdir", "work", "--code-exec-pool", "2", "--shell-workdir", "sessions", "--skills-dir", "skills",
     )  # fmt: skip
-    assert (config.code_exec_workdir, config.code_exec_pool, config.shell_workdir) == ("work", 2, "sessions")
-    assert config.skills_dir == "skills"
-    assert (config.enable_code_execution, config.code_exec_timeout, config.code_exec_python) == (
-        True, 5.0, "/usr/bin/python3",
+    assert config.part(CodeSettings) == CodeSettings(
+        enable_code_execution=True, code_exec_python="/usr/bin/python3", code_exec_workdir="work", code_exec_pool=2,
+        code_exec_timeout=5.0, enable_shell=True, shell_path="/bin/bash", shell_workdir="sessions", shell_timeout=7.0,
     )  # fmt: skip
-    assert (config.enable_shell, config.shell_path, config.shell_timeout) == (True, "/bin/bash", 7.0)
+    assert config.part(SkillSettings) == SkillSettings("skills")
     assert config.sandbox == Policy("on", "developer", Loopback(), 100, 10, 8)
 
 
@@ -58,7 +60,7 @@ def test_a_file_says_the_same_and_flags_count_more(tmp_path: Path) -> None:
         "[[permission]]\ntool = 'mistralrs_*'\nmode = 'ask'\n"
     )
     config = read("--config", str(file), "--sb-max-procs", "10")
-    assert config.enable_shell
+    assert config.part(CodeSettings).enable_shell
     assert config.sandbox == Policy(network=AllowedHosts(("pypi.org",)), max_open_fds=99, max_procs=10)
     assert config.permission == (PermissionRule("ask", "mistralrs_*"),)
 

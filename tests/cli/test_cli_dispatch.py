@@ -9,15 +9,15 @@ import pytest
 
 from ronda.cli.settings import read_config
 from ronda.errors import BadConfig
-from ronda.server.config import ServerConfig, ToolAddress
+from ronda.server.features.dispatch.settings import DispatchSettings, ToolAddress
 
 URL = "http://127.0.0.1:1/tools"
 
 
-def config_of(folder: Path, text: str) -> ServerConfig:
+def config_of(folder: Path, text: str) -> DispatchSettings:
     file = folder / "ronda.toml"
     file.write_text(f'model = "script:a.json"\n{text}')
-    return read_config(argparse.Namespace(config=str(file)))
+    return read_config(argparse.Namespace(config=str(file))).part(DispatchSettings)
 
 
 def test_a_tool_has_an_address_and_a_secret_from_the_environment(

@@ -39,12 +39,12 @@ def test_a_key_is_printed_by_itself_and_listed_without_itself(capsys: Any, tmp_p
 
 def test_a_revoked_key_stays_in_the_list(capsys: Any, tmp_path: Path) -> None:
     made(capsys, tmp_path)
-    id = shown(capsys, "keys", "list", "--data-dir", str(tmp_path))[1].splitlines()[1].split()[0]
-    code, _, err = shown(capsys, "keys", "revoke", id, "--data-dir", str(tmp_path))
+    key_id = shown(capsys, "keys", "list", "--data-dir", str(tmp_path))[1].splitlines()[1].split()[0]
+    code, _, err = shown(capsys, "keys", "revoke", key_id, "--data-dir", str(tmp_path))
     row = shown(capsys, "keys", "list", "--data-dir", str(tmp_path))[1].splitlines()[1]
 
-    assert (code, id in err) == (0, True)
-    assert row.startswith(id)
+    assert (code, key_id in err) == (0, True)
+    assert row.startswith(key_id)
     assert not row.endswith("-")
 
 
@@ -122,7 +122,7 @@ def test_with_a_key_a_server_listens_everywhere_and_answers_nobody_without_one(
     """And refuses the key once it is revoked, while it runs."""
     start.script.write_text(json.dumps(["Hello."] * 3))
     key = made(capsys, tmp_path)
-    id = shown(capsys, "keys", "list", "--data-dir", str(tmp_path))[1].splitlines()[1].split()[0]
+    key_id = shown(capsys, "keys", "list", "--data-dir", str(tmp_path))[1].splitlines()[1].split()[0]
     with start.serving(*start.model, "--host", "0.0.0.0", "--data-dir", str(tmp_path)) as served:
         url = served.url.replace("0.0.0.0", "127.0.0.1") + "/v1"
         assert "Authorization: Bearer KEY" in served.startup[-1]
@@ -133,7 +133,7 @@ def test_with_a_key_a_server_listens_everywhere_and_answers_nobody_without_one(
             with pytest.raises(openai.AuthenticationError):
                 other.models.list()
             answer = client.chat.completions.create(model="default", messages=[{"role": "user", "content": "hi"}])
-            assert shown(capsys, "keys", "revoke", id, "--data-dir", str(tmp_path))[0] == 0
+            assert shown(capsys, "keys", "revoke", key_id, "--data-dir", str(tmp_path))[0] == 0
             with pytest.raises(openai.AuthenticationError, match="was revoked"):
                 ask_until_refused(client)
 

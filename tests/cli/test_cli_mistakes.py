@@ -18,6 +18,7 @@ from tests.timeouts import TIMEOUT
 from ronda.cli.commands import COMMANDS, Command
 from ronda.cli.settings import read_config
 from ronda.errors import BadConfig
+from ronda.server.features.agents.settings import AgentSettings
 
 KEYS = (
     "OPENAI_API_KEY",
@@ -477,7 +478,7 @@ def test_paths_in_a_file_of_settings_are_meant_from_there(tmp_path: Path) -> Non
 
     config = read_config(argparse.Namespace(config=str(file)))
 
-    assert (config.model, config.tools, config.agents, config.data_dir) == (
+    assert (config.model, config.tools, config.part(AgentSettings).agents, config.data_dir) == (
         f"script:{tmp_path / 'a.json'}",
         (str(tmp_path / "t.py"),),
         str(tmp_path / "agents"),

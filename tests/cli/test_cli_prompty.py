@@ -10,7 +10,7 @@ import pytest
 from tests.cli.commands import shown
 
 from ronda.prompty import schema
-from ronda.wire.events import schema as events_schema
+from ronda.wire.own.events import schema as events_schema
 
 TOOLS = '''
 from ronda import tool

@@ -27,7 +27,7 @@ from ronda.cli.process import CANCEL_SECONDS, CONNECTION_SECONDS
 from ronda.cli.serve import http_settings
 from ronda.host.host import LAST_SECONDS
 from ronda.journal.memory import MemoryJournal
-from ronda.server.app import Server
+from ronda.server.app import Server, create_app
 from ronda.server.config import ServerConfig
 from ronda.testing import ScriptedModel
 
@@ -40,8 +40,8 @@ BECAUSE = {"role": "tool", "tool_call_id": "u", "content": "because"}
 def test_two_parallel_tools_and_one_of_the_callers_through_the_official_sdk(start: Started, stream: bool) -> None:
     with start.serving(*start.model) as served:
         first = turn(served, stream, [USER])
-        ((id, name, arguments),) = first[1]
-        second = turn(served, stream, [{**BECAUSE, "tool_call_id": id}])
+        ((call_id, name, arguments),) = first[1]
+        second = turn(served, stream, [{**BECAUSE, "tool_call_id": call_id}])
         code, err = served.end()
 
     assert (first[0], name, arguments, first[2]) == ("Let me see.", "ask_user", '{"q":"why?"}', "tool_calls")
@@ -357,4 +357,7 @@ async def test_no_client_keeps_an_idle_connection_for_longer_than_the_server() -
             "aiohttp": session.connector._keepalive_timeout,
         }
 
-    assert all(seconds and seconds < http_settings(server).timeout_keep_alive for seconds in theirs.values()), theirs
+    assert all(
+        seconds and seconds < http_settings(create_app(server), server.config, server.body_memory).timeout_keep_alive
+        for seconds in theirs.values()
+    ), theirs

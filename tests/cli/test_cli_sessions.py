@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 from tests.cli.commands import shown
+
+from ronda.server.features.code.code_tools import workspaces_root
 
 Capsys = pytest.CaptureFixture[str]
 
@@ -138,6 +141,21 @@ def test_files_go_with_their_session(capsys: Capsys, tmp_path: Path) -> None:
     assert shell.export()["files"] == []
 
 
+def test_a_file_whose_name_is_no_text_goes_with_its_session(capsys: Capsys, tmp_path: Path) -> None:
+    shell = Shell(capsys, tmp_path, "--data-dir", str(tmp_path / "data"))
+    document = {"messages": [{"role": "user", "content": "Hi"}], "files": [{"name": "a.txt", "content": "b25l"}]}
+    file = tmp_path / "trip.json"
+    file.write_text(json.dumps(document))
+    shell.ask("Hello", "Hi.", session="other")  # there is a data folder
+    assert shell("sessions", "import", "trip", str(file))[0] == 0
+    [found] = workspaces_root(tmp_path / "data", is_root=os.getuid() == 0).rglob("a.txt")
+    found.rename(os.fsdecode(os.fsencode(found.parent) + b"/\xff.txt"))
+
+    files = shell.export()["files"]
+
+    assert files == [{"name": "\\xff.txt", "content": "b25l"}]
+
+
 def test_a_long_result_is_read_on_by_the_next_run_of_the_session_and_goes_with_it(
     capsys: Capsys, tmp_path: Path
 ) -> None:
@@ -148,8 +166,8 @@ def test_a_long_result_is_read_on_by_the_next_run_of_the_session_and_goes_with_i
     shell = Shell(capsys, tmp_path, "--data-dir", str(tmp_path / "data"), "--tools", str(tools))
     shell.ask("First?", [{"calls": [{"name": "report"}]}, "One."])
     shown = Shell(capsys, tmp_path, "--data-dir", str(tmp_path / "data"))
-    [id] = set(re.findall(r"the file (file-\w+):", json.dumps(shown.export())))
-    read = {"name": "mistralrs_read_file", "arguments": {"file_id": id, "start": 50_000, "end": 50_006}}
+    [run_id] = set(re.findall(r"the file (file-\w+):", json.dumps(shown.export())))
+    read = {"name": "mistralrs_read_file", "arguments": {"file_id": run_id, "start": 50_000, "end": 50_006}}
     shell.ask("Second?", ["One."], [{"calls": [read]}, "Two."])
     assert '\\"text\\":\\"MIDDLE\\"' in json.dumps(shown.export())
     assert shown("sessions", "delete", "trip")[0] == 0

@@ -16,8 +16,12 @@ from ronda.cli.serve import http_settings
 from ronda.cli.settings import read_config
 from ronda.errors import BadConfig
 from ronda.journal.memory import MemoryJournal
-from ronda.server.app import Server
+from ronda.server.app import Server, create_app
 from ronda.server.config import ServerConfig
+from ronda.server.features.agents.settings import AgentSettings
+from ronda.server.features.app_stream.settings import AppSettings
+from ronda.server.features.code.settings import CodeSettings
+from ronda.server.features.web.settings import WebSettings
 from ronda.testing import ScriptedModel
 
 
@@ -39,7 +43,10 @@ def test_a_folder_to_search_is_meant_from_the_file(tmp_path: Path) -> None:
 
     config = read_config(argparse.Namespace(config=str(file)))
 
-    assert config.search == {"folder": str(tmp_path / "handbook"), "index": str(tmp_path / "index.sqlite")}
+    assert config.part(WebSettings).search == {
+        "folder": str(tmp_path / "handbook"),
+        "index": str(tmp_path / "index.sqlite"),
+    }
     assert config.fetch_allow == ("10.1.0.0/16",)
 
 
@@ -47,17 +54,18 @@ def test_a_list_of_agents_are_tools_of_the_served_model(tmp_path: Path) -> None:
     file = tmp_path / "ronda.toml"
     file.write_text('agents = ["triage"]\n[agent_tools]\ntriage = ["billing"]\n')
 
-    config = read_config(parse(["serve", "--config", str(file), "--agents", str(tmp_path)]))
+    config = read_config(parse(["serve", "--config", str(file), "--agents", str(tmp_path)])).part(AgentSettings)
 
-    assert (config.agents, config.agent_tools) == (str(tmp_path), {"default": ("triage",), "triage": ("billing",)})
+    assert config == AgentSettings(str(tmp_path), {"default": ("triage",), "triage": ("billing",)})
     without = read_config(parse(["serve", "--config", str(file)]))  # they may be agents that clients make
-    assert (without.agents, without.agent_tools) == (None, config.agent_tools)
+    assert without.part(AgentSettings) == AgentSettings(None, config.agent_tools)
 
 
 def test_an_agent_has_all_that_there_is() -> None:
     config = read_config(parse(["serve", "--agent"]))
 
-    assert (config.enable_search, config.enable_code_execution, config.enable_shell) == (True, True, True)
+    assert config.part(WebSettings) == WebSettings(enable_search=True)
+    assert config.part(CodeSettings) == CodeSettings(enable_code_execution=True, enable_shell=True)
 
 
 def test_flags_win_over_the_file(start: Started, tmp_path: Path) -> None:
@@ -115,7 +123,7 @@ def test_idle_connections_are_kept_longer_than_the_official_clients_keep_them() 
     server = Server(ServerConfig(model="script:test"), MemoryJournal(), provider=ScriptedModel())
     clients = [sdk.DEFAULT_CONNECTION_LIMITS.keepalive_expiry for sdk in (openai, anthropic)]
 
-    assert http_settings(server).timeout_keep_alive > 2 * max(clients)
+    assert http_settings(create_app(server), server.config, server.body_memory).timeout_keep_alive > 2 * max(clients)
 
 
 def test_the_models_that_write_pages_come_from_a_table_or_a_flag(tmp_path: Path) -> None:
@@ -130,10 +138,10 @@ def test_the_models_that_write_pages_come_from_a_table_or_a_flag(tmp_path: Path)
         parse(["serve", "--config", str(file), "--app-model", "openai:c", "--app-model", "openai:d"])
     )
 
-    assert [model.model for model in from_file.app.named] == ["openai:a", "gemini:b"]
-    assert from_file.app.named[1].base_url == "http://127.0.0.1:9"
-    assert [model.model for model in from_flags.app.named] == ["openai:c", "openai:d"]
-    assert from_flags.app.variants == 3
+    assert [model.model for model in from_file.part(AppSettings).app.named] == ["openai:a", "gemini:b"]
+    assert from_file.part(AppSettings).app.named[1].base_url == "http://127.0.0.1:9"
+    assert [model.model for model in from_flags.part(AppSettings).app.named] == ["openai:c", "openai:d"]
+    assert from_flags.part(AppSettings).app.variants == 3
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ _CHOICE = "May it run? [y]es, [n]o, [e]dit its arguments, [a]lways in this run: 
 
 
 class TerminalApproval:
-    """Somebody at a terminal. Where there is none, nothing is approved, and a line says so."""
+    """A person at a terminal. Where there is none, nothing is approved, and a line says so."""
 
     def __init__(self, stdin: TextIO | None = None, shown: TextIO | None = None) -> None:
         self._in = sys.stdin if stdin is None else stdin

@@ -13,7 +13,8 @@ from ronda.agent.cassette import Cassette, read_cassette
 from ronda.agent.replay import Difference, ReplayResult
 from ronda.cli.model import check_model
 from ronda.cli.terminal import answer_alone
-from ronda.core.output import final_text
+from ronda.core.events import WITHOUT_ANSWER
+from ronda.core.transcript import final_text
 from ronda.errors import BadConfig
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ async def _branch(cassette: Cassette, arguments: argparse.Namespace) -> ReplayRe
 def _print_result(played: ReplayResult) -> int:
     """What it came to, and the answer alone on standard output."""
     end = played.run.ended
-    if end is not None and end.reason not in ("failed", "cancelled", "interrupted"):
+    if end is not None and end.reason not in WITHOUT_ANSWER:
         print(end.answer or final_text(played.run))
     why = "" if played.broken_off is None else f"; {played.broken_off}"
     print(f"ronda: {played.calls} model calls and {played.events} events are as recorded{why}", file=sys.stderr)

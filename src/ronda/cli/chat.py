@@ -249,7 +249,7 @@ def _completer(chat: Chat) -> Completer:
 
 
 def _private_file(path: Path) -> str:
-    """What people ask is nobody else's business."""
+    """What a person asks is for no other user to read."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))

@@ -18,7 +18,7 @@ from ronda.cli.model import check_file_model, check_model, choose_model, samplin
 from ronda.core.parts import Turn
 from ronda.drive import Tool
 from ronda.errors import BadConfig
-from ronda.wire.conversation import read_turns
+from ronda.wire.shared.conversation import read_turns
 
 
 class Answerer(Protocol):

@@ -167,6 +167,15 @@ COMMANDS: Final = (
         description="API keys of the server. Once a key exists, every request needs one.",
     ),
     Command(
+        "owner",
+        "owner",
+        flags.add_owner_flags,
+        help="show, export or delete all that is kept of one owner",
+        description="All that a server keeps of one owner: runs, sessions, files, skills, containers, agents, keys, notices, "
+        "schedules and budgets. 'export' writes it to an archive, without secrets; 'delete' removes it for good, and asks first. "
+        "The server may run meanwhile: the owner's keys and sign-ins end, and so do runs under way.",
+    ),
+    Command(
         "budget",
         "budget",
         flags.add_budget_flags,
@@ -175,12 +184,21 @@ COMMANDS: Final = (
         "'ronda budget set owner ann --per month --usd 20'.",
     ),
     Command(
+        "schedule",
+        "schedule",
+        flags.add_schedule_flags,
+        help="have a server start runs by the clock",
+        description="Runs that servers with --schedules start by the clock; or add one: "
+        '\'ronda schedule add --cron "0 9 * * 1-5" --timezone Europe/Berlin --input "What is new?"\'.',
+    ),
+    Command(
         "doctor",
         "doctor",
         flags.add_doctor_flags,
-        help="tell how code is isolated on this machine, and what would help",
-        description="Which layers of isolation work here, what is missing, and the command or option that helps; with a settings "
-        "file, which of its models have no price. Ends with 1 where Python and shell tools would be refused.",
+        help="tell what works on this machine and of a server's settings, and what would help",
+        description="How code is isolated here; the model and its key, prices, API keys, the database, the disk, MCP servers and "
+        "whatever else the settings ask for; what is missing, and the command or option that helps. Ends with 1 where something "
+        "that is asked for does not work, or Python and shell tools would be refused.",
     ),
     Command(
         "page",

@@ -1,53 +1,69 @@
-"""`ronda doctor`: how code that a model writes is isolated on this machine, whether pages can be shown, which models have
-a price, and what would help."""
+"""`ronda doctor`: how code that a model writes is isolated on this machine, what the settings of a server ask for and whether it
+works (every feature is asked), and what would help."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
+from typing import TYPE_CHECKING
 
+from ronda._doctor import Line, write_line
 from ronda._extras import has_extra, install
 from ronda._islands import island_module
 from ronda.errors import BadConfig
-from ronda.sandbox.doctor import Line, examine, examine_python, this_place, write_line
-from ronda.sandbox.layers import find_layers
+from ronda.sandbox.doctor import examine_machine
+
+if TYPE_CHECKING:
+    from ronda.server.config import ServerConfig
 
 
 def doctor(arguments: argparse.Namespace) -> int:
-    prices = _examine_prices(arguments)  # first: it may find the settings wrong
-    isolation = examine(find_layers(), this_place())
-    lines = [*isolation, asyncio.run(examine_python(sys.executable)), *_examine_page(), prices]
+    lines = asyncio.run(_examine(arguments))
     print("\n".join(map(write_line, lines)))
-    return 0 if lines[0].state == "works" else 1
+    fails = any(line.state == "fails" for line in lines)
+    isolates = any(line.name == "isolation" and line.state == "works" for line in lines)
+    return 0 if isolates and not fails else 1
 
 
-def _examine_prices(arguments: argparse.Namespace) -> Line:
-    """Of the models that a settings file names, those whose calls have no known cost."""
-    from ronda.core.prices import find_price
-
-    if arguments.config is None:
-        if not has_extra("prices"):
-            return Line("prices", "missing", "no table of prices: what calls cost is not known", install("prices"))
-        return Line("prices", "works", "what calls cost is worked out by a table on this machine")
+async def _examine(arguments: argparse.Namespace) -> list[Line]:
+    if not has_extra("server"):
+        missing = Line("server", "missing", "agents can be run, and not served over HTTP", install("server"))
+        return [*await _examine_machine(), missing]
     from ronda.cli.settings import read_config
-    from ronda.providers.prices import is_known
-    from ronda.server.features.models.settings import ModelSettings
-    from ronda.server.features.prices.settings import PriceSettings
 
-    config = read_config(arguments)
-    own = config.part(PriceSettings).prices
-    named = [(model.model, model.base_url) for model in config.part(ModelSettings).models.values()]
-    unknown = [
-        spec
-        for spec, base_url in [*config.model_places, *named]
-        if find_price(own, spec) is None and not is_known(spec, base_url)
-    ]
-    if unknown:
-        names = ", ".join(f"'{spec}'" for spec in unknown)
-        helps = "give it under [prices] in the settings" if has_extra("prices") else install("prices")
-        return Line("prices", "partly", f"no price is known of {names}", helps)
-    return Line("prices", "works", "the price of every model of these settings is known")
+    source = "those of flags and variables" if arguments.config is None else arguments.config
+    try:
+        config = read_config(arguments)
+        lines = await _ask_features(config)
+    except BadConfig as error:
+        return [*await _examine_machine(), Line("settings", "fails", str(error))]
+    return [*lines, Line("settings", "works", f"{source}: a server can be made of them")]
+
+
+async def _ask_features(config: ServerConfig) -> list[Line]:
+    """Of a server that is made and not started: what clients and runs have made is not touched. Raises BadConfig."""
+    from ronda.cli.serve import data_folder, state_folder
+    from ronda.journal.memory import MemoryJournal
+    from ronda.server.app import Server
+    from ronda.server.features.contract import Folders
+    from ronda.server.features.running import prepare_features
+    from ronda.server.features.table import wanted
+    from ronda.server.storage import open_catalog, open_shared
+
+    folder = data_folder(config)
+    classes = wanted(config)
+    given = await asyncio.to_thread(prepare_features, classes, config, Folders(folder, state_folder()), {})
+    shared = await asyncio.to_thread(open_shared, config)
+    catalog = await asyncio.to_thread(open_catalog, folder, shared)
+    server = Server(config, MemoryJournal(), catalog=catalog, features=classes, given=given, data_folder=folder)
+    try:
+        return await server.features.doctor()
+    finally:
+        await server.close()
+
+
+async def _examine_machine() -> list[Line]:
+    return [*await examine_machine(), *await asyncio.to_thread(_examine_page)]
 
 
 def _examine_page() -> list[Line]:

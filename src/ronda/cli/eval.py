@@ -40,7 +40,7 @@ INCOMPLETE: Final = 3  # stopped at the cost limit
 KEEP_DAYS: Final = 90  # for which evaluations in the state folder can be gone on with
 
 
-def eval(arguments: argparse.Namespace) -> int:  # the command's name, by which it is found
+def eval(arguments: argparse.Namespace) -> int:  # noqa: A001  # the command's name, by which it is found
     try:
         suite = load_suite(arguments.file)
     except BadSuite as error:

@@ -20,9 +20,9 @@ from ronda.cli.terminal import as_utf8
 from ronda.errors import BadConfig, BadRequest, quote_names
 from ronda.prompty.check import check
 from ronda.prompty.dotenv import with_dotenv
-from ronda.prompty.inputs import read_input
 from ronda.prompty.load import load
 from ronda.prompty.model import KeyConnection, Model, ModelOptions, Prompty
+from ronda.prompty.preparation import read_input
 from ronda.prompty.references import decode_text
 
 _MEDIA = ("image", "file", "audio")

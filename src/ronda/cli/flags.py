@@ -27,29 +27,29 @@ class Flags:
     def group(self, title: str) -> Flags:
         return Flags(self._parser.add_argument_group(title))
 
-    def text(self, usage: str, help: str, **settings: Any) -> None:
+    def text(self, usage: str, help_text: str, **settings: Any) -> None:
         names, _, metavar = usage.replace(", ", ",").partition(" ")
         if metavar:
             settings["metavar"] = metavar
-        self._parser.add_argument(*names.split(","), help=help, **settings)
+        self._parser.add_argument(*names.split(","), help=help_text, **settings)
 
-    def whole(self, usage: str, help: str, **settings: Any) -> None:
-        self.text(usage, help, type=int, **settings)
+    def whole(self, usage: str, help_text: str, **settings: Any) -> None:
+        self.text(usage, help_text, type=int, **settings)
 
-    def number(self, usage: str, help: str, **settings: Any) -> None:
-        self.text(usage, help, type=float, **settings)
+    def number(self, usage: str, help_text: str, **settings: Any) -> None:
+        self.text(usage, help_text, type=float, **settings)
 
-    def switch(self, usage: str, help: str) -> None:
-        self.text(usage, help, action="store_true", default=None)
+    def switch(self, usage: str, help_text: str) -> None:
+        self.text(usage, help_text, action="store_true", default=None)
 
-    def several(self, usage: str, help: str, **settings: Any) -> None:
-        self.text(usage, help, action="append", **settings)
+    def several(self, usage: str, help_text: str, **settings: Any) -> None:
+        self.text(usage, help_text, action="append", **settings)
 
-    def choice(self, usage: str, words: Sequence[str], help: str, **settings: Any) -> None:
-        self.text(usage, help, choices=words, **settings)
+    def choice(self, usage: str, words: Sequence[str], help_text: str, **settings: Any) -> None:
+        self.text(usage, help_text, choices=words, **settings)
 
-    def positional(self, name: str, help: str, **settings: Any) -> None:
-        self._parser.add_argument(name, help=help, **settings)
+    def positional(self, name: str, help_text: str, **settings: Any) -> None:
+        self._parser.add_argument(name, help=help_text, **settings)
 
 
 def add_model_flags(flags: Flags) -> None:
@@ -217,8 +217,52 @@ def add_budget_flags(flags: Flags) -> None:
     add_storage_flags(flags)
 
 
+def add_schedule_flags(flags: Flags) -> None:
+    flags.positional(
+        "action",
+        "what to do (default: list)",
+        nargs="?",
+        choices=("list", "add", "remove", "pause", "resume"),
+        default="list",
+    )
+    flags.positional("id", "remove, pause, resume: which, as 'ronda schedule' shows it", nargs="?", metavar="ID")
+    flags.text("--cron EXPRESSION", "add: when, as '0 9 * * 1-5': minute, hour, day, month, day of the week")
+    flags.text("--timezone ZONE", "add: whose clocks, such as Europe/Berlin (default: UTC)", default="UTC")
+    flags.text("--input TEXT", "add: what the model is asked")
+    flags.text("--model NAME", "add: the model or agent of the server that is asked (default: the server's model)")
+    flags.text("--session NAME", "add: the session that the runs continue (default: none)")
+    flags.text("--name NAME", "add: what you call it", default="")
+    flags.choice(
+        "--missed WHAT",
+        ("skip", "once", "all"),
+        "add: what becomes of times at which no server was there: none, the last or each is made up (default: skip)",
+        default="skip",
+    )
+    flags.text("--owner NAME", "add: whose runs they are (default: the owner without a name); list: only this owner's")
+    add_storage_flags(flags)
+
+
+def add_owner_flags(flags: Flags) -> None:
+    flags.positional("action", "what to do", choices=("show", "export", "delete"))
+    flags.positional("name", "whose data", metavar="NAME")
+    flags.positional(
+        "file", "of 'export': the archive to write (default: NAME.tar.gz)", nargs="?", metavar="FILE.tar.gz"
+    )
+    flags.switch("--yes", "of 'delete': do not ask")
+    flags.text("--file-store PLACE", "where the server keeps the bytes of files, if it has a --file-store")
+    flags.several(
+        "--feature NAME",
+        "a feature of another package that the server has: its tables are looked at, too; may be repeated",
+        default=[],
+        dest="features",
+    )
+    add_storage_flags(flags)
+
+
 def add_doctor_flags(flags: Flags) -> None:
-    flags.text("--config FILE.toml", "settings of a server: are the prices of its models known?")
+    flags.text("--config FILE.toml", "settings of a server: does what they ask for work?")
+    flags.text("--data-dir DIR", "where the server keeps its data")
+    flags.text("--database URL", "the database that servers share")
 
 
 def add_completion_flags(flags: Flags) -> None:

@@ -1,4 +1,4 @@
-"""`ronda keys`: make an API key for somebody, list the keys there are, revoke one."""
+"""`ronda keys`: make an API key for an owner, list the keys there are, revoke one."""
 
 from __future__ import annotations
 

@@ -90,9 +90,9 @@ def _not_understood(command: str, parser: argparse.ArgumentParser, word: str) ->
         quotes = "; put quotes around a prompt of several words" if command == "run" else ""
         return f"'{word}' is one argument too many{quotes}"
     flag = word.partition("=")[0]
-    help = f"ronda {command} --help" if command else "ronda --help"
+    help_text = f"ronda {command} --help" if command else "ronda --help"
     flags = re.findall(r"--[a-z-]+", parser.format_help())
-    hint = _hint(flag, flags, f"'{help}' lists them")
+    hint = _hint(flag, flags, f"'{help_text}' lists them")
     return f"there is no flag '{flag}'; {hint}"
 
 

@@ -14,7 +14,7 @@ from ronda.cli.serve import data_folder, state_folder
 from ronda.cli.settings import read_config
 from ronda.errors import BadConfig, ToolFailed
 from ronda.server.config import ServerConfig
-from ronda.server.features.mcp.read_servers import read_servers
+from ronda.server.features.mcp.read_servers import servers_of
 from ronda.tools.mcp.config import McpServer
 from ronda.tools.mcp.servers import check_package
 
@@ -41,26 +41,26 @@ def mcp(arguments: argparse.Namespace) -> int:
 
 
 async def _serve(config: ServerConfig) -> None:
-    """Until whoever started it closes its side. Standard output is the client's alone."""
+    """Until the program that started it closes its side. Standard output is the client's alone."""
     from ronda.server.app import Server
-    from ronda.server.features.doors import Own
+    from ronda.server.features.doors.mcp import McpServer as McpDoor
     from ronda.server.storage import open_catalog, open_journal
 
     folder = data_folder(config)
-    servers = read_servers(config.mcp_config, config.mcp, folder or state_folder())
-    server = Server(config, open_journal(folder, config), catalog=open_catalog(folder), mcp=servers)
+    given = {"mcp": servers_of(config, folder or state_folder())}
+    server = Server(config, open_journal(folder, config), catalog=open_catalog(folder), given=given)
     server.open()
     try:
-        door = server.features.find(Own.name)
-        assert isinstance(door, Own)
-        await door.mcp.serve_pipes()
+        door = server.features.find(McpDoor.name)
+        assert isinstance(door, McpDoor)
+        await door.route.serve_pipes()
     finally:
         await server.runs.stop(config.shutdown_seconds)
         await server.close()
 
 
 def _find_server(config: ServerConfig, name: str | None) -> McpServer:
-    servers = read_servers(config.mcp_config, config.mcp, data_folder(config) or state_folder())
+    servers = servers_of(config, data_folder(config) or state_folder())
     there_is = ", ".join([server.name for server in servers]) or "none; name a file with --mcp-config or --config"
     if name is None:
         raise BadConfig(f"at which MCP server? There is {there_is}")
@@ -106,7 +106,7 @@ class Terminal:
 
         try:
             loop.add_reader(sys.stdin, read)
-        except (OSError, ValueError):  # a file, or nothing at all: nobody can paste
+        except (OSError, ValueError):  # a file, or nothing at all: nothing can be pasted
             return await line
         try:
             return await line

@@ -26,7 +26,7 @@ log = logging.getLogger("ronda.server")
 _LOOKS_EVERY: Final = 5  # ticks of uvicorn's, a tenth of a second each
 _WARNS_EVERY: Final = 60.0  # seconds
 
-# Whoever ends a server waits for it: with the three seconds for runs, all is over within five.
+# The program that ends a server waits for it: with the three seconds for runs, all is over within five.
 CONNECTION_SECONDS: Final = 1  # until what was written to clients must be sent
 CANCEL_SECONDS: Final = 0.2  # until what is cancelled last must have ended
 LAST_SECONDS: Final = 1.9  # after the time for runs, until the process is ended whatever it waits for
@@ -204,7 +204,7 @@ def _ends() -> list[signal.Signals]:
 
 async def end_all(code: int, timeout: float = CANCEL_SECONDS, *, leaves_threads: bool = False) -> None:
     """End what is still under way. A tool that does not end when it is cancelled would keep the process for ever, and so would
-    threads that nobody waits for."""
+    threads that are not waited for."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

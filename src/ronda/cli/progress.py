@@ -79,7 +79,7 @@ async def show_events(run: AsyncIterable[events.Event], screen: Screen, *, print
 
 
 def _why(name: str, content: str) -> str:
-    """Why a tool failed, to the end: the reason is what somebody looks for here."""
+    """Why a tool failed, to the end: the reason is what a person looks for here."""
     return " ".join(content.removeprefix(f"Error: Tool '{name}' failed: ").split())
 
 

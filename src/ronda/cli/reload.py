@@ -50,7 +50,7 @@ class Reloader:
         from ronda.server.http.tls import load_tls
         from ronda.server.reload import apply_reload, read_again
 
-        found = await asyncio.to_thread(read_again, self._server, self._read)
+        found = await asyncio.to_thread(read_again, self._read, self._server.features.tool_names)
         lines = apply_reload(self._server, self._app, found)
         config, context = found.config, self._process.config.ssl
         if context is not None and config.tls_cert is not None:

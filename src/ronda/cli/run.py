@@ -234,7 +234,7 @@ async def _run(
 
         events_of = in_session(flags, options, begin)
     if isinstance(agent, Prompty) and agent.outputs and flags.stream is None:
-        screen.as_they_come = False  # half of a JSON document is of use to nobody
+        screen.as_they_come = False  # half of a JSON document is of no use
     with screen:
         async with events_of as events:
             approval.run = events.run

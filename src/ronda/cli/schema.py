@@ -14,7 +14,7 @@ from ronda.errors import BadConfig
 
 def schema(arguments: argparse.Namespace) -> int:
     if arguments.what == "events":
-        from ronda.wire.events import schema as make
+        from ronda.wire.own.events import schema as make
     elif arguments.what == "eval":
         from ronda.evals.schema import schema as make
     else:

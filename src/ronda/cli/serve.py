@@ -21,7 +21,6 @@ from ronda.cli.settings import read_config
 from ronda.cli.workers import NOT_STARTED, Worker, Workers, count_workers
 from ronda.errors import BadConfig
 from ronda.server.config import ServerConfig
-from ronda.server.features.mcp.read_servers import read_servers
 from ronda.server.features.table import wanted
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
@@ -32,7 +31,9 @@ if TYPE_CHECKING:
     import uvicorn
 
     from ronda.cli.process import Signals
+    from ronda.cli.startup import Started
     from ronda.server.app import App, Server
+    from ronda.server.http.body_memory import BodyMemory
     from ronda.server.storage import SharedDatabase
 
 _UNSENT = 128 * 1024  # bytes that wait in the system to be sent to one client
@@ -125,32 +126,29 @@ async def _start(
     from ronda.cli.reload import Reloader
     from ronda.journal.sqlite import SqliteJournal
     from ronda.server.app import Server, create_app
+    from ronda.server.features.contract import Folders
+    from ronda.server.features.running import prepare_features
     from ronda.server.services.peers import Peers
     from ronda.server.storage import join_replicas, open_blobs, open_catalog, open_journal
 
-    folder = data_folder(config)
-    catalog = await asyncio.to_thread(open_catalog, folder, shared, config.queue, wanted(config))  # DBOS takes a second
+    folder, classes = data_folder(config), wanted(config)
+    catalog = await asyncio.to_thread(open_catalog, folder, shared, config.queue, classes)  # DBOS takes a second
     has_keys = await _has_keys(config, catalog)
     journal = open_journal(folder, config, shared)
-    open_code = None
-    if config.enable_code_execution or config.enable_shell:
-        from ronda.server.features.code.code_tools import code_opener  # a sandbox is much to import
-
-        open_code = await asyncio.to_thread(code_opener, config, folder)
-    mcp = read_servers(config.mcp_config, config.mcp, folder or state_folder())
+    given = await asyncio.to_thread(prepare_features, classes, config, Folders(folder, state_folder()), {})
     server = Server(
         config,
         journal,
         catalog=catalog,
         blobs=open_blobs(folder, config.file_store),
-        open_code=open_code,
-        mcp=mcp,
+        features=classes,
+        given=given,
         data_folder=folder,
     )
     join_replicas(server, shared)
     app = create_app(server)
     mcp_port = listeners[1].getsockname()[1] if listeners[1:] else None
-    settings = http_settings(server, mcp_port, app)
+    settings = http_settings(app, config, server.body_memory, mcp_port)
     signals.check()
     for line in await signals.loaded(server.models.load()):
         print(line, file=sys.stderr, flush=True)
@@ -176,16 +174,15 @@ async def _start(
         peers.close()
 
 
-def http_settings(server: Server, mcp_port: int | None = None, app: App | None = None) -> uvicorn.Config:
+def http_settings(
+    app: App, config: ServerConfig, body_memory: BodyMemory, mcp_port: int | None = None
+) -> uvicorn.Config:
     import uvicorn
 
     from ronda.cli.process import CONNECTION_SECONDS
-    from ronda.server.app import create_app
     from ronda.server.doors.mcp.route import McpPort
     from ronda.server.http.protocol import BoundedProtocol
 
-    config = server.config
-    app = create_app(server) if app is None else app
     return uvicorn.Config(
         app if mcp_port is None else McpPort(app, mcp_port),
         http=partial(  # type: ignore[arg-type]  # called as its class is
@@ -208,7 +205,7 @@ def http_settings(server: Server, mcp_port: int | None = None, app: App | None =
         server_header=False,
         date_header=False,
         ws=partial(  # type: ignore[arg-type]  # as above
-            _open_socket, stall_seconds=config.stall_seconds, memory=server.body_memory
+            _open_socket, stall_seconds=config.stall_seconds, memory=body_memory
         ),
         ws_max_size=config.max_body,
         ws_per_message_deflate=False,  # a few bytes could unpack to all that is allowed, in one go
@@ -223,7 +220,7 @@ def _encrypts(cert: str, key: str | None) -> Callable[..., SSLContext]:
 
 
 def _open_socket(*arguments: Any, **options: Any) -> asyncio.Protocol:
-    from ronda.server.http.sockets import BoundedSockets  # 2 MB, for those who open one
+    from ronda.server.http.sockets import BoundedSockets  # 2 MB, needed when one is opened
 
     return BoundedSockets(*arguments, **options)
 
@@ -237,7 +234,7 @@ async def _has_keys(config: ServerConfig, catalog: Catalog) -> bool:
         has_keys = bool(await catalog.keys.all())
     except StoreError as error:
         raise BadConfig(f"{error} ({'--data-dir' if config.database is None else '--database'} says where)") from error
-    trusts_proxy = bool(config.part(TrustedProxySettings).trust_user_header)  # then nobody is let in unknown
+    trusts_proxy = bool(config.part(TrustedProxySettings).trust_user_header)  # then no unknown user is let in
     if has_keys or config.insecure or trusts_proxy or is_loopback(config.host):
         return has_keys or trusts_proxy
     if config.database is not None:
@@ -257,18 +254,21 @@ def _is_up(
     server: Server, listeners: Sequence[socket.socket], signals: Signals, *, is_quiet: bool, has_keys: bool
 ) -> None:
     if not is_quiet:
-        _say_up(server, listeners, has_keys)
+        from ronda.cli.startup import Started
+
+        config, lines = server.config, server.features.startup_lines()
+        _say_up(Started(config, server.toolbox.names, lines, data_folder(config), has_keys), listeners)
     signals.is_up()
 
 
-def _say_up(server: Server, listeners: Sequence[socket.socket], has_keys: bool) -> None:
+def _say_up(started: Started, listeners: Sequence[socket.socket]) -> None:
     from ronda.cli.startup import startup_lines, worker_line
 
     if not listeners:
-        print(worker_line(server), file=sys.stderr, flush=True)
+        print(worker_line(started), file=sys.stderr, flush=True)
         return
     host, port = listeners[0].getsockname()[:2]
-    lines = startup_lines(server, data_folder(server.config), host, port, has_keys=has_keys)
+    lines = startup_lines(started, host, port)
     for one in listeners[1:]:
         lines.insert(0, f"an MCP server, and nothing else, is on port {one.getsockname()[1]} (/mcp)")
     print(*lines, sep="\n", file=sys.stderr, flush=True)
@@ -286,7 +286,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.bind(address)
         if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # else the system takes megabytes for a client that reads nothing
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT)
-        listener.listen(2048)  # from here on nobody is refused: who comes before the server is up waits
+        listener.listen(2048)  # from here on no client is refused: one that comes before the server is up waits
     except OSError as error:
         if listener is not None:
             listener.close()
@@ -299,7 +299,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _port_option(port: int) -> str:
-    """Whoever typed `make serve` has never seen our flags; the Makefile says that it was make."""
+    """A person who typed `make serve` has never seen our flags; the Makefile says that it was make."""
     return f"'make serve PORT={port + 1}'" if os.environ.get("RONDA_STARTED_BY") == "make" else "--port"
 
 

@@ -8,9 +8,8 @@ from functools import partial
 from typing import Any, get_args
 
 from ronda.cli.flags import Flags
-from ronda.server.config import LISTENING, SETTINGS
 from ronda.server.features.table import all_rows
-from ronda.server.setting import Row, member_rows
+from ronda.server.setting import LISTENING, SETTINGS, Row, member_rows
 
 
 def add_serve_flags(flags: Flags) -> None:
@@ -56,10 +55,12 @@ def _add_flag(flags: Flags, row: Row) -> None:
     """A flag of the setting's type. What it is given is parsed into the setting's name; None if it is not given."""
     setting = row.setting
     default = f": {setting.default}" if setting.default else f" {row.default_text}"
-    help = f"{setting.help} (default{default})" if row.default_text else setting.help
+    help_text = f"{setting.help} (default{default})" if row.default_text else setting.help
     options: dict[str, Any] = {"dest": row.name}
     if row.is_list:
         options["action"] = "append"
+    if row.name == "model":
+        options["action"] = _FirstAndMore
     if row.choices:
         options["choices"] = row.choices
     elif row.kinds == (bool,):
@@ -67,7 +68,23 @@ def _add_flag(flags: Flags, row: Row) -> None:
         options["default"] = None
     elif row.kinds[0] in (int, float):
         options["type"] = row.kinds[0] if len(row.kinds) == 1 else partial(_number_or_word, get_args(row.kinds[1]))
-    flags.text(setting.flag, help.replace("%", "%%"), **options)
+    flags.text(setting.flag, help_text.replace("%", "%%"), **options)
+
+
+class _FirstAndMore(argparse.Action):
+    """The first model is the server's own; those that come after it are `more_models`."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        if getattr(namespace, self.dest) is None:
+            setattr(namespace, self.dest, values)
+        else:
+            namespace.more_models = [*getattr(namespace, "more_models", ()), values]
 
 
 def _number_or_word(words: Sequence[str], text: str) -> int | str:

@@ -25,9 +25,9 @@ from ronda.host.history import History
 from ronda.host.leases import Key, SessionBusy
 from ronda.host.sessions import SessionHost
 from ronda.store.marks import of_session
-from ronda.wire.door_request import OnBusy, SessionWish
-from ronda.wire.session_fields import LONGEST_NAME, is_name
-from ronda.wire.sessions import read_document
+from ronda.wire.own.session_fields import LONGEST_NAME, is_name
+from ronda.wire.own.sessions import read_document
+from ronda.wire.shared.door_request import OnBusy, SessionWish
 
 if TYPE_CHECKING:
     from ronda.files.file_store import FileStore
@@ -53,12 +53,12 @@ def check_session_name(name: str) -> str:
 @asynccontextmanager
 async def open_sessions(arguments: argparse.Namespace) -> AsyncIterator[tuple[SessionHost, FileStore | None]]:
     """Those of a data folder or a database, which servers may have open at the same time, and the files there."""
-    async with open_storage(arguments) as storage, _sessions_in(storage) as host:
+    async with open_storage(arguments) as storage, sessions_in(storage) as host:
         yield host, storage.files
 
 
 @asynccontextmanager
-async def _sessions_in(storage: Storage) -> AsyncIterator[SessionHost]:
+async def sessions_in(storage: Storage) -> AsyncIterator[SessionHost]:
     async def find_run(run: str, owner: str) -> Run | None:
         return None  # what a server left half done, that server writes back
 
@@ -76,7 +76,7 @@ async def _sessions_in(storage: Storage) -> AsyncIterator[SessionHost]:
 
 
 async def _do(arguments: argparse.Namespace) -> None:
-    async with open_storage(arguments, "sessions") as storage, _sessions_in(storage) as host:
+    async with open_storage(arguments, "sessions") as storage, sessions_in(storage) as host:
         key = (arguments.owner, arguments.name or "")
         try:
             match arguments.action:
@@ -90,9 +90,14 @@ async def _do(arguments: argparse.Namespace) -> None:
                 case "import":
                     await session_documents.put(host, key, read_document(_read(arguments.other)), storage.workspaces)
                 case "fork":
-                    where = {"num_turns": arguments.num_turns, "round": arguments.round}
                     made = await session_documents.fork(
-                        host, key, arguments.other, run=arguments.run, workspaces=storage.workspaces, **where
+                        host,
+                        key,
+                        arguments.other,
+                        num_turns=arguments.num_turns,
+                        run=arguments.run,
+                        round_index=arguments.round,
+                        workspaces=storage.workspaces,
                     )
                     await storage.catalog.marks.copy(key[0], of_session(key[1]), of_session(made), time.time())
                     print(made)

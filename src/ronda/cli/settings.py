@@ -19,7 +19,7 @@ from ronda.cli.model import check_model, usual_address
 from ronda.errors import BadConfig
 from ronda.sandbox.policy import read_policy
 from ronda.server.check_config import check_config
-from ronda.server.config import ServerConfig, with_agent
+from ronda.server.config import ServerConfig
 from ronda.server.features.table import all_rows, make_config
 from ronda.server.setting import Row, from_environment, rows_of
 
@@ -53,7 +53,7 @@ def read_config(arguments: argparse.Namespace) -> ServerConfig:
     if "tool_dispatch_secret" in environment and not settings.get("tool_dispatch_url"):
         del settings["tool_dispatch_secret"]  # it may be there for another server
     try:
-        config = with_agent(make_config({"model": DEFAULT_MODEL, **settings}))
+        config = make_config({"model": DEFAULT_MODEL, **settings})
     except msgspec.ValidationError as error:
         place, reason = _plainly(error)
         where = source.get(place.partition(".")[0].partition("[")[0])
@@ -84,9 +84,9 @@ def _set_members(settings: dict[str, Any], row: Row, arguments: argparse.Namespa
         settings[row.name] = {**table, **given}
 
 
-def storage_config(arguments: argparse.Namespace) -> ServerConfig:
-    """Where things are kept, for commands that have no settings file."""
-    rows = [_ROWS["data_dir"], _ROWS["database"]]
+def storage_config(arguments: argparse.Namespace, *more: str) -> ServerConfig:
+    """Where things are kept, for commands that have no settings file. `more` are other settings that a command has flags for."""
+    rows = [_ROWS[name] for name in ("data_dir", "database", *more)]
     given = {row.name: value for row in rows if (value := getattr(arguments, row.name)) is not None}
     return ServerConfig(**(from_environment(rows, os.environ) | given))
 
@@ -127,12 +127,19 @@ def _from(folder: Path, settings: dict[str, Any], rows: Mapping[str, Row]) -> di
                 found[name] = {**value, "folder": str(folder / Path(place).expanduser())}
             case "images", {"api_key": str(key)}:
                 found[name] = {**value, "api_key": _secret(key, "api_key of [images]")}
+            case "oidc", {"client_secret": str(secret)}:
+                found[name] = {**value, "client_secret": _secret(secret, "client_secret of [oidc]")}
             case "dispatch", dict():
                 found[name] = {tool: _with_secret(address, tool) for tool, address in value.items()}
-            case "model", str() if value.startswith("script:"):
-                found[name] = f"script:{folder / value.removeprefix('script:')}"
-            case "model", str() if value.startswith("local:") and value.endswith(".gguf"):
-                found[name] = f"local:{folder / value.removeprefix('local:')}"
+            case "model", str():
+                found[name] = _model_from(folder, value)
+            case "more_models", list():
+                found[name] = [_model_from(folder, spec) if isinstance(spec, str) else spec for spec in value]
+            case "models", dict():
+                found[name] = {
+                    key: {**table, "model": _model_from(folder, table["model"])} if _has_model(table) else table
+                    for key, table in value.items()
+                }
             case _, str() if rows[name].is_list:
                 found[name] = [value]
             case _, str() if rows[name].setting.reads == "path" and value != ":memory:":
@@ -142,6 +149,17 @@ def _from(folder: Path, settings: dict[str, Any], rows: Mapping[str, Row]) -> di
             case _:
                 pass  # taken as it is
     return found
+
+
+def _has_model(table: Any) -> bool:
+    return isinstance(table, dict) and isinstance(table.get("model"), str)
+
+
+def _model_from(folder: Path, spec: str) -> str:
+    """A model that is a file."""
+    kind, _, name = spec.partition(":")
+    is_file = kind == "script" or (kind == "local" and name.endswith(".gguf"))
+    return f"{kind}:{folder / name}" if is_file else spec
 
 
 def _tools_from(folder: Path, name: str) -> str:

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from ronda._version import __version__
-from ronda.server.app import Server
 from ronda.server.config import ServerConfig
 from ronda.server.http.browser_guard import is_loopback
 
 
-def startup_lines(server: Server, folder: Path | None, host: str, port: int, *, has_keys: bool) -> list[str]:
-    """`folder` is where runs and conversations are kept, if they are."""
-    config = server.config
+class Started(Struct, frozen=True):
+    """What there is to say of a server: its settings, the names of its tools, and the lines of its features."""
+
+    config: ServerConfig
+    tools: Sequence[str]
+    feature_lines: Sequence[str]
+    folder: Path | None  # where runs and conversations are kept, if they are
+    has_keys: bool
+
+
+def startup_lines(started: Started, host: str, port: int) -> list[str]:
+    config, folder, has_keys = started.config, started.folder, started.has_keys
     scheme = "http" if config.tls_cert is None else "https"
-    lines = []
-    if server.agent_files is not None:
-        names = ", ".join(server.agent_files.names()) or "none yet"
-        lines.append(f"agents in {config.agents}: {names}")
-        lines += [f"ronda: {problem}" for problem in server.agent_files.report()]
-    lines.append(
-        f"ronda {__version__} on {scheme}://{_bracket_host(host)}:{port}  model {config.model}{_tools(server)}"
-    )
-    lines += _capability_lines(config)
-    if server.mcp is not None:
-        names = ", ".join([f"{one.name} ({one.transport})" for one in server.mcp.configs if one.enabled])
-        lines.append(f"MCP servers: {names or 'none that is enabled'} (GET /v1/mcp shows the status of each)")
+    lines = [f"ronda {__version__} on {scheme}://{_bracket_host(host)}:{port}  model {config.model}{_tools(started)}"]
+    lines += started.feature_lines
     if config.database is not None:
         where = "in memory" if folder is None else f"in {_home_as_tilde(folder)}, which all servers should share"
         lines.append(f"conversations are kept in the database for {config.journal_max_days:g} days, files {where}")
@@ -51,42 +52,13 @@ def startup_lines(server: Server, folder: Path | None, host: str, port: int, *, 
     return lines
 
 
-def _capability_lines(config: ServerConfig) -> list[str]:
-    """What models may do beside answering, and where that reaches."""
-    lines = []
-    kinds = [
-        ("Python", config.enable_code_execution, "code" in config.offer),
-        ("a shell", config.enable_shell, "shell" in config.offer),
-    ]
-    if any(is_on for _, is_on, _ in kinds):
-        offered = " and ".join(name for name, is_on, is_offered in kinds if is_on and is_offered)
-        asked = " and ".join(name for name, is_on, is_offered in kinds if is_on and not is_offered)
-        always = f"every request is offered {offered}" if offered else ""
-        code = ", and ".join(filter(None, (always, f"requests may ask for {asked}" if asked else "")))
-        lines.append(f"{code}; code runs in a sandbox ('ronda doctor' says how code is isolated here)")
-        if config.sandbox.mode == "off":
-            lines[-1] = code
-            lines.append(
-                "WARNING: CODE IS NOT ISOLATED (--sandbox off). What a model writes can read, change, delete and send all "
-                "that this user can."
-            )
-    if config.enable_search:
-        from ronda.tools.search.settings import destination, read_settings  # loaded with the search
-
-        who = "every request is offered a search" if config.search_mode == "always" else "requests may ask for a search"
-        host = destination(read_settings(config.search).backend)
-        where = f"queries go to {host}" if host is not None else "queries stay on this machine"
-        lines.append(f"{who}; {where} ([search] in the settings file chooses what is searched)")
-    return lines
+def worker_line(started: Started) -> str:
+    return f"ronda {__version__} drives background runs of the database  model {started.config.model}{_tools(started)}"
 
 
-def worker_line(server: Server) -> str:
-    return f"ronda {__version__} drives background runs of the database  model {server.config.model}{_tools(server)}"
-
-
-def _tools(server: Server) -> str:
+def _tools(started: Started) -> str:
     """Those that every request has; a server without any need not speak of them."""
-    names = ", ".join(server.toolbox.names)
+    names = ", ".join(started.tools)
     return f"  tools {names}" if names else ""
 
 

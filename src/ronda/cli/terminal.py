@@ -41,7 +41,7 @@ def answer_alone() -> Iterator[TextIO]:
     their threads, and the programs they start, which inherit the file descriptor."""
     stdout = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):
-        if not _is_standard_output(stdout):  # replaced by whoever called us: there is no descriptor to turn
+        if not _is_standard_output(stdout):  # replaced by the calling program: there is no descriptor to turn
             yield stdout
             return
         stdout.flush()
@@ -64,7 +64,7 @@ def _is_standard_output(stream: TextIO) -> bool:
 
 
 def leave_quietly() -> int:
-    """Nobody reads standard output any more: what is still buffered must not fail when the program ends."""
+    """Standard output is not read any more: what is still buffered must not fail when the program ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return READER_GONE
 

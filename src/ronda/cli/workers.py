@@ -1,7 +1,7 @@
 """`ronda serve --workers N`: N processes that take requests from one socket and share a data folder.
 
-This one serves nobody: it starts the others, starts one again that died, and ends them all when it is told to. If it is killed
-itself, they notice that the pipe it holds is closed, and end.
+This one serves no requests: it starts the others, starts one again that died, and ends them all when it is told to. If it is
+killed itself, they notice that the pipe it holds is closed, and end.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Final
 from ronda.cli.reload import has_terminal
 from ronda.errors import BadConfig
 from ronda.server.config import ServerConfig
+from ronda.server.features.models.settings import ModelSettings
 
 # In a worker's environment: its number, its listeners, and the pipe that ends with its parent.
 _WORKER: Final = "RONDA_WORKER"
@@ -66,8 +67,9 @@ def count_workers(config: ServerConfig) -> int:
             raise BadConfig("--workers needs a system whose processes can share a socket; here it can only be 1")
         if config.data_dir == ":memory:" and config.database is None:
             raise BadConfig("workers share the data folder; --workers does not go with --data-dir :memory:")
-        if config.model.startswith("local:"):
-            raise BadConfig(f"each worker would load {config.model}, which has all cores already; leave --workers out")
+        named = [one.model for one in config.part(ModelSettings).named.values()]
+        if local := next((model for model in (config.model, *named) if model.startswith("local:")), None):
+            raise BadConfig(f"each worker would load {local}, which has all cores already; leave --workers out")
     return count
 
 
