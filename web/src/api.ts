@@ -51,6 +51,14 @@ export interface ServerFacts {
 export interface Model {
   id: string;
   status: string;
+  /** What an agent does, and what it wants to be asked with. */
+  agent?: { title: string | null; description: string | null; inputs: FormSchema; tools: { name: string }[] };
+}
+
+/** As much of a JSON Schema as a form is made of. */
+export interface FormSchema {
+  properties?: Record<string, { type?: string; title?: string; description?: string; enum?: unknown[]; default?: unknown; examples?: unknown[] }>;
+  required?: string[];
 }
 
 export interface Budget {
@@ -73,6 +81,24 @@ export interface ServerKey {
   last_used_at: number | null;
 }
 
+/** What all owners did in one step of time. */
+export interface OperateStep {
+  at: number;
+  started: number;
+  failed: number;
+  input_tokens: number;
+  output_tokens: number;
+  cost: number | null;
+}
+
+/** One thing that `ronda doctor` has looked at. */
+export interface Finding {
+  name: string;
+  state: "works" | "partly" | "missing" | "fails" | string;
+  text: string;
+  help: string | null;
+}
+
 /** A tool of the server's own, or of one of its MCP servers. */
 export interface ServerTool {
   name: string;
@@ -81,6 +107,8 @@ export interface ServerTool {
   source: { kind: string; server: string | null };
   /** "ask": it is asked about whatever the session says. */
   approval: string;
+  /** Whether every request has it; others ask for it. */
+  offered: boolean;
 }
 
 export interface SessionRow {
@@ -124,6 +152,8 @@ export interface RunRow {
   questions?: { tool?: string | null; asked_at?: number }[];
   usage?: { input_tokens?: number; output_tokens?: number; cached_tokens?: number; tool_calls?: number; rounds?: number; cost?: number | null } | null;
   parent?: { run: string; call?: string | null } | null;
+  /** Whether its owner has chosen it among variants. */
+  kept?: boolean;
 }
 
 /** How many runs there are in each state, and when they began. */
@@ -227,6 +257,15 @@ export interface Me {
   csrf: string | null;
 }
 
+/** A way to sign in; one with an address is a link. */
+interface LoginWay {
+  kind: string;
+  name?: string;
+  url?: string;
+}
+
+export type LoginLink = LoginWay & { url: string };
+
 function known(me: Me): Me {
   csrf = me.csrf ?? "";
   return me;
@@ -261,11 +300,16 @@ function inTurn<T>(work: () => Promise<T>): Promise<T> {
 export const api = {
   me: () => read<Me>("GET", "/v1/me").then(known),
   login: (key: string) => read<Me>("POST", "/v1/login", { key }).then(known),
+  /** Ways to sign in beside a key. */
+  ways: () => read<{ data: LoginWay[] }>("GET", "/v1/login").then((page) => page.data.filter((way): way is LoginLink => way.url !== undefined)),
   logout: () => send("POST", "/v1/logout"),
   facts: () => read<ServerFacts>("GET", "/ui/server"),
   isUp: () => send("GET", "/health").then(() => true, () => false),
   models: () => read<Page<Model>>("GET", "/v1/models").then((page) => page.data),
   tools: () => read<Page<ServerTool>>("GET", "/v1/tools").then((page) => page.data),
+  /** What the first model call of a request would be: nothing is sent, and nothing is kept. */
+  render: (request: unknown) => read<RoundRequest>("POST", "/v1/render", request),
+  retryMcp: (id: string) => send("POST", `/v1/mcp/${name(id)}/retry`),
   mcp: () => read<{ servers: McpServer[] }>("GET", "/v1/mcp").then((one) => one.servers),
 
   sessions: (before: string | null) =>
@@ -285,8 +329,12 @@ export const api = {
   runSummary: (query: string) => read<RunSummary>("GET", `/v1/runs/summary?${query}`),
   budgets: () => read<Page<Budget>>("GET", "/v1/budgets").then((page) => page.data),
   keys: () => read<Page<ServerKey>>("GET", "/v1/keys").then((page) => page.data),
+  /** The answer is the one place where the key itself is. */
+  createKey: (wish: { owner: string; scopes: string[]; expires_in?: number }) => read<ServerKey & { key: string }>("POST", "/v1/keys", wish),
   revokeKey: (id: string) => send("DELETE", `/v1/keys/${name(id)}`),
+  operateSeries: (span: string, step: number) => read<{ since: number; until: number; data: OperateStep[] }>("GET", `/v1/operate/series?span=${span}&step=${step}`),
   operateErrors: <T>() => read<Page<T>>("GET", "/v1/operate/errors?span=1h").then((page) => page.data),
+  doctor: () => read<{ status: string; checks: Finding[] }>("GET", "/v1/system/doctor").then((one) => one.checks),
   operate: <T>() => read<T>("GET", "/v1/operate"),
   startRuns: (request: unknown) => read<{ id: string; data: RunRow[] }>("POST", "/v1/runs", request),
   exportPage: (code: string) => send("POST", "/api/export", { code, baseUrl: null }).then((answer) => answer.blob()),
@@ -306,6 +354,9 @@ export const api = {
   cancel: (run: string) => read<unknown>("POST", `/v1/runs/${name(run)}/cancel`, {}),
 
   approvals: () => read<Page<Approval>>("GET", "/v1/agent/approvals").then((page) => page.data),
+  /** Tools that are not asked about again in a session. */
+  approvedIn: (session: string) => read<Page<{ tool: string }>>("GET", `/v1/sessions/${name(session)}/approvals`).then((page) => page.data),
+  takeBack: (session: string, tool: string) => read<Page<{ tool: string }>>("DELETE", `/v1/sessions/${name(session)}/approvals?tool=${name(tool)}`).then((page) => page.data),
   decide: (id: string, decision: Decision) => read<unknown>("POST", `/v1/agent/approvals/${name(id)}`, decision),
   answer: (run: string, id: string, decision: "approve" | "deny", values?: unknown) =>
     read<unknown>("POST", `/v1/runs/${name(run)}/answer`, {
@@ -314,6 +365,10 @@ export const api = {
       ...(values === undefined ? {} : { arguments: values }),
     }),
 
+  /** A file of a CDN, as far as the server keeps a copy of it. */
+  library: (url: string) => send("GET", `/api/library?url=${name(url)}`).then((answer) => (answer.status === 204 ? null : answer.blob())),
+  /** The mark of a variant that a person has chosen. */
+  keepRun: (id: string, kept: boolean) => send("PATCH", `/v1/runs/${name(id)}`, { kept }),
   fileAddress: (id: string) => `${base}/v1/files/${name(id)}/content`,
   file: (id: string) => send("GET", `/v1/files/${name(id)}/content`),
   frameAddress: (nonce: string) => `${base}/ui/frame#${nonce}`,

@@ -23,6 +23,7 @@ import { PhoneTabs, Rail, Sidebar, isNarrow } from "./views/sidebar";
 
 const Build = lazy(() => import("./build").then((chunk) => chunk.BuildView));
 const Operate = lazy(() => import("./operate").then((chunk) => chunk.OperateView));
+const WillBeSent = lazy(() => import("./views/will-be-sent").then((chunk) => chunk.WillBeSent));
 const Runs = lazy(() => import("./runs").then((chunk) => chunk.RunsView));
 
 /** Views that need the room: they stand beside the rail at every width. */
@@ -70,6 +71,8 @@ function Layers(): VNode | null {
       return <Picker />;
     case "preview":
       return <PreviewDialog />;
+    case "sent":
+      return <WillBeSent />;
     case "sidebar":
       return <SidebarSheet />;
     default:

@@ -129,7 +129,8 @@ tokens?: (number | null)
 seconds?: (number | null)
 }
 /**
- * The model's turn is complete. `logprobs` are token probabilities, in the provider's JSON.
+ * The model's turn is complete. `first_at` is when the first of it was shown. `logprobs` are token probabilities, in the
+ *     provider's JSON.
  */
 export interface Finished {
 type: "model_finished"
@@ -140,6 +141,8 @@ logprobs?: {
 [k: string]: unknown
 }
 budget?: (Budget | null)
+first_at?: number
+annotations?: Annotation[]
 }
 /**
  * Tokens, as the provider counted them.
@@ -167,6 +170,18 @@ spent: number
 reserved: number
 remaining: number
 currency?: (string | null)
+}
+/**
+ * A stretch of the turn's text that speaks of a source: of its texts together, in Unicode characters, the end not included.
+ *     `number` is that of the source in what the model was shown.
+ */
+export interface Annotation {
+type: "url_citation"
+start_index: number
+end_index: number
+url: string
+title: string
+number: number
 }
 /**
  * A tool answered, or failed trying. `details` is what it tells people and programs, `files` are those that it made.
@@ -245,14 +260,17 @@ value: unknown
 export interface TextDelta {
 type: "text_delta"
 text: string
+at?: number
 }
 export interface ReasoningDelta {
 type: "reasoning_delta"
 text: string
+at?: number
 }
 export interface RefusalDelta {
 type: "refusal_delta"
 text: string
+at?: number
 }
 /**
  * A tool call grows. `index` counts the calls of this turn; `id` and `name` are what is known of them so far.
@@ -263,6 +281,7 @@ index: number
 id: string
 name: string
 arguments: string
+at?: number
 }
 /**
  * Token probabilities of the text just shown, in the provider's JSON.
@@ -270,6 +289,7 @@ arguments: string
 export interface LogprobsDelta {
 type: "logprobs_delta"
 logprobs: unknown
+at?: number
 }
 /**
  * A tool that is running shows what it has so far. What the model reads is its result.
@@ -280,6 +300,7 @@ call_id: string
 text: string
 stream?: string
 part?: number
+at?: number
 }
 export interface ModelStarted {
 type: "model_started"
@@ -323,9 +344,9 @@ name?: string
 child?: string
 }
 /**
- * Somebody decided, or nobody did in time. `arguments` (JSON text) go in the place of those that the call was asked with:
- *     they change what runs, never the model's turn. With `remember` it holds for every call of this tool in this run: those to
- *     come, and those in question now.
+ * A person or a rule decided, or the time for it ran out. `arguments` (JSON text) go in the place of those that the call was
+ *     asked with: they change what runs, never the model's turn. With `remember` it holds for every call of this tool in this run:
+ *     those to come, and those in question now.
  */
 export interface Answered {
 type: "answered"
@@ -391,7 +412,7 @@ code?: (("crash_loop" | "guardrail" | "model_failed" | "model_interrupted" | "no
  * The answer broke off. What was shown of it is in `turn`; a next attempt is a new item, never a silent repeat.
  * 
  *     Where the upstream broke off, something was shown, and the plan says whether the model is asked again. Where our process
- *     ended, nobody is left who was shown anything, and it is. (Journals of old do not say, and went on in both cases.)
+ *     ended, no client is left that was shown anything, and it is. (Journals of old do not say, and went on in both cases.)
  */
 export interface ModelInterrupted {
 type: "model_interrupted"
@@ -402,7 +423,7 @@ cause?: ("process" | "upstream")
 announced?: boolean
 }
 /**
- * Somebody looked. A `problem` names what is wrong with an answer's form, or why a guardrail said no.
+ * An answer was checked. A `problem` names what is wrong with an answer's form, or why a guardrail said no.
  * 
  *     A guardrail may put something else in the place of what it saw: turns (input), a text (output), JSON arguments (tool).
  */
@@ -415,7 +436,7 @@ allowed?: boolean
 call_id?: (string | null)
 }
 /**
- * Somebody said something while the run was under way. The model hears it with its next call.
+ * A person or a program said something while the run was under way. The model hears it with its next call.
  */
 export interface Steered {
 type: "steered"

@@ -24,7 +24,7 @@ export function tokens(count: number): string {
 }
 
 export function cost(value: number): string {
-  return value < 0.1 ? `$${value.toFixed(3)}` : value < 10 ? `$${value.toFixed(2)}` : `$${value.toFixed(0)}`;
+  return value < 1 && value > 0 ? `$${value.toFixed(3)}` : Number.isInteger(value) || value >= 1000 ? `$${whole(Math.round(value))}` : `$${value.toFixed(2)}`;
 }
 
 export function bytes(count: number): string {
@@ -59,7 +59,18 @@ export function when(at: number, now: number): string {
   const days = dayOf(new Date(now)) - dayOf(date);
   if (days <= 0) return clock(at);
   if (days < 7) return DAYS[date.getDay()] ?? "";
+  return dateOf(at);
+}
+
+export function dateOf(at: number): string {
+  const date = new Date(at * 1000);
   return `${date.getDate()} ${MONTHS[date.getMonth()] ?? ""}`;
+}
+
+/** The same with the hour of each of the last days, where there is room. */
+export function whenExactly(at: number, now: number): string {
+  const short = when(at, now);
+  return DAYS.includes(short) ? `${short} ${clock(at)}` : short;
 }
 
 export function dayGroup(at: number, now: number): string {

@@ -23,6 +23,7 @@ const UNCITED = () => null;
 export function Drawer({ variant, before, number }: { variant: Variant | undefined; before: Variant | undefined; number: number }): VNode | null {
   const [tab, setTab] = useState<Tab>("code");
   const [isOpen, setOpen] = useState(true);
+  const [counts, setCounts] = useState<Counts | null>(null);
   if (variant === undefined) return null;
   changed(variant);
   if (before !== undefined) changed(before);
@@ -39,6 +40,11 @@ export function Drawer({ variant, before, number }: { variant: Variant | undefin
         <span class="end row small t2">
           <span class="pill">Variant {variant.letter}{before === undefined ? "" : `: ${number - 1} → ${number}`}</span>
           <span class="mono-s hide-phone">index.html</span>
+          {tab === "diff" && isOpen && counts !== null && (
+            <span class="num strong hide-phone" aria-hidden="true">
+              <span class="came">+{counts.came}</span> <span class="went">−{counts.went}</span>
+            </span>
+          )}
           <Copy text={variant.code} label="Copy the code" />
           <button type="button" class="ic sm" aria-label={isOpen ? "Fold the code" : "Open the code"} aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
             <Icon name={isOpen ? "chevron-down" : "arrow-up"} small />
@@ -48,7 +54,7 @@ export function Drawer({ variant, before, number }: { variant: Variant | undefin
       {isOpen && (
         <div id="drawer-body" class="drawer-body" role="tabpanel" aria-labelledby={`build-${tab}`} tabIndex={0}>
           {tab === "code" && <pre class="code">{variant.isWhole ? <Highlighted text={variant.code} language="html" /> : <code>{shown(variant.code)}</code>}</pre>}
-          {tab === "diff" && <Diff before={before?.code ?? ""} after={variant.code} isFirst={before === undefined} />}
+          {tab === "diff" && <Diff before={before?.code ?? ""} after={variant.code} isFirst={before === undefined} tell={setCounts} />}
           {tab === "steps" && (
             <div class="steps">
               {roundsOf(variant.run).map((round) => (
@@ -64,7 +70,13 @@ export function Drawer({ variant, before, number }: { variant: Variant | undefin
 
 const AROUND = 3; // lines that stay on both sides of a change
 
-function Diff({ before, after, isFirst }: { before: string; after: string; isFirst: boolean }): VNode {
+/** Lines. */
+interface Counts {
+  came: number;
+  went: number;
+}
+
+function Diff({ before, after, isFirst, tell }: { before: string; after: string; isFirst: boolean; tell: (counts: Counts | null) => void }): VNode {
   const [lines, setLines] = useState<DiffLine[] | null>(null);
   useEffect(() => {
     let isCurrent = true;
@@ -73,6 +85,10 @@ function Diff({ before, after, isFirst }: { before: string; after: string; isFir
       isCurrent = false;
     };
   }, [before, after]);
+  useEffect(() => {
+    const count = (kind: DiffLine["kind"]) => lines?.filter((line) => line.kind === kind).length ?? 0;
+    tell(lines === null || isFirst ? null : { came: count("new"), went: count("gone") });
+  }, [lines]);
   if (isFirst) return <p class="drawer-note t3">This is the first version: all of it is new.</p>;
   if (lines === null) return <p class="drawer-note t3">Comparing…</p>;
   const added = lines.filter((line) => line.kind === "new").length;

@@ -45,7 +45,10 @@ export function BuildView(): VNode {
   const [picked, setPicked] = useState<Picked | null>(null);
   const chosen = version === null ? 0 : Math.min(kept[version.group] ?? keptIn(versions, version), version.variants.length - 1);
   const keep = (index: number) => {
-    if (version !== null) setKept({ ...kept, [version.group]: index });
+    if (version !== null) {
+      setKept({ ...kept, [version.group]: index });
+      version.variants.forEach((one) => one.mark(one.index === index));
+    }
     announce(`The next version goes on from variant ${String.fromCharCode(65 + index)}`);
   };
   useEffect(() => {
@@ -78,7 +81,7 @@ export function BuildView(): VNode {
             {version.variants.length > 1 && (
               <div class="seg" role="group" aria-label="Variants">
                 <button type="button" aria-pressed={only === -1} onClick={() => setOnly(-1)}>
-                  <Icon name="columns" small /> <span class="hide-phone">All</span>
+                  <Icon name="columns" small /> <span class="hide-phone">{version.variants.map((one) => one.letter).join(version.variants.length === 2 ? " and " : ", ")}</span>
                 </button>
                 {version.variants.map((one) => (
                   <button key={one.id} type="button" aria-pressed={only === one.index} title={`Alt ${one.index + 1}`} onClick={() => setOnly(one.index)}>
@@ -116,6 +119,7 @@ export function BuildView(): VNode {
                   isAlone={version.variants.length === 1}
                   keep={() => keep(one.index)}
                   isChoosing={choosing === one.index}
+                  isTaken={picked !== null && one.index === chosen}
                   choose={() => setChoosing(choosing === one.index ? -1 : one.index)}
                   onPicked={(found) => {
                     setChoosing(-1);
@@ -139,10 +143,11 @@ function parentOf(versions: Version[], version: Version): Variant | undefined {
   return versions.flatMap((one) => one.variants).find((one) => one.id === version.parent);
 }
 
-/** Which variant the next version goes on from: the one that it did go on from, or the first. */
+/** Which variant the next version goes on from: the one that it did go on from, the one that was marked, or the first. */
 function keptIn(versions: Version[], version: Version): number {
   const next = versions[versions.indexOf(version) + 1];
-  return Math.max(0, version.variants.findIndex((one) => one.id === next?.parent));
+  const follows = version.variants.findIndex((one) => one.id === next?.parent);
+  return follows >= 0 ? follows : Math.max(0, version.variants.findIndex((one) => one.isKept));
 }
 
 function Gone({ problem }: { problem: Problem | null }): VNode {
@@ -187,12 +192,13 @@ interface VariantProps {
   isAlone: boolean;
   keep: () => void;
   isChoosing: boolean;
+  isTaken: boolean;
   choose: () => void;
   onPicked: (picked: Picked) => void;
   onLeft: () => void;
 }
 
-function VariantBox({ variant, isKept, isAlone, keep, isChoosing, choose, onPicked, onLeft }: VariantProps): VNode {
+function VariantBox({ variant, isKept, isAlone, keep, isChoosing, isTaken, choose, onPicked, onLeft }: VariantProps): VNode {
   changed(variant);
   const { run } = variant;
   const state = stateOf(variant);
@@ -235,7 +241,7 @@ function VariantBox({ variant, isKept, isAlone, keep, isChoosing, choose, onPick
             <p>{state === "queued" ? "In the queue" : isOpen ? "The page will be here as soon as it is being written." : state === "failed" ? shown(run.end?.message ?? "The model failed.") : "It has written no page."}</p>
           </div>
         ) : (
-          <Preview name={`variant ${variant.letter}`} code={variant.code} isWhole={variant.isWhole} isChoosing={isChoosing} onPicked={onPicked} onLeft={onLeft} />
+          <Preview name={`variant ${variant.letter}`} code={variant.code} isWhole={variant.isWhole} isChoosing={isChoosing} isTaken={isTaken} onPicked={onPicked} onLeft={onLeft} />
         )}
       </div>
       {state === "failed" && variant.code !== "" && <p class="small fail var-foot" role="alert">{shown(run.end?.message ?? "The model failed.")} What it had written stays.</p>}
@@ -264,7 +270,7 @@ function Versions({ versions, current }: { versions: Version[]; current: Version
             </a>
             <Shown version={one} />
             {isOpen ? (
-              <div class="ver-facts accent"><Spinner /> being written</div>
+              <div class="ver-facts accent"><Spinner /> {progressOf(one)}</div>
             ) : (
               <div class="ver-facts">{facts.join(" · ")}</div>
             )}
@@ -273,6 +279,11 @@ function Versions({ versions, current }: { versions: Version[]; current: Version
       })}
     </ol>
   );
+}
+
+/** "A is done, B is at round 5". */
+function progressOf({ variants }: Version): string {
+  return variants.map((one) => (phaseOf(one.run) === "finished" ? `${one.letter} is ${stateOf(one)}` : `${one.letter} is at round ${Math.max(1, one.run.steps.filter((step) => step.kind === "round").length)}`)).join(", ");
 }
 
 /** The pictures that a version was asked for with. */
@@ -332,7 +343,7 @@ interface ComposerProps {
 function Composer({ version, chosen, picked, drop }: ComposerProps): VNode {
   const [text, setText] = useState("");
   const [variants, setVariants] = useState(2);
-  const [model, setModel] = useState("");
+  const [chosenModels, setModels] = useState<string[]>([]);
   const [problem, setProblem] = useState("");
   const [isSending, setSending] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
@@ -358,7 +369,7 @@ function Composer({ version, chosen, picked, drop }: ComposerProps): VNode {
     setSending(true);
     setProblem("");
     try {
-      const group = await build({ text: text.trim(), variants, models: model === "" ? [] : [model], parent: from?.id ?? "", picked, pictures });
+      const group = await build({ text: text.trim(), variants, models: chosenModels, parent: from?.id ?? "", picked, pictures });
       drop();
       go(address("build", group));
     } catch (error) {
@@ -423,16 +434,7 @@ function Composer({ version, chosen, picked, drop }: ComposerProps): VNode {
           <Icon name="plus" />
         </button>
         <input ref={chooser} type="file" accept="image/png,image/jpeg,image/webp,image/gif" multiple hidden tabIndex={-1} aria-label="Pictures" onChange={(event) => { add(event.currentTarget.files ?? []); event.currentTarget.value = ""; }} />
-        <label class="pick choice">
-        <Icon name="cpu" small />
-        <select aria-label="Model" value={model} onChange={(event) => setModel(event.currentTarget.value)}>
-          <option value="">{shown((facts.value?.model ?? "").replace(/^[\w-]+:/, "") || "model")}</option>
-          {models.value.filter((one) => one.id !== "default" && one.status !== "broken").map((one) => (
-            <option key={one.id} value={one.id}>{shown(one.id)}</option>
-          ))}
-        </select>
-        <Icon name="chevron-down" small />
-        </label>
+        <ModelChoice chosen={chosenModels} set={setModels} />
         <label class="pick choice">
         <select aria-label="Variants" value={variants} onChange={(event) => setVariants(Number(event.currentTarget.value))}>
           {Array.from({ length: MOST_VARIANTS }, (_, at) => (
@@ -446,6 +448,29 @@ function Composer({ version, chosen, picked, drop }: ComposerProps): VNode {
         </button>
       </div>
     </div>
+  );
+}
+
+/** The models that the variants take in turn; none: the server's own. */
+function ModelChoice({ chosen, set }: { chosen: string[]; set: (names: string[]) => void }): VNode {
+  const own = (facts.value?.model ?? "").replace(/^[\w-]+:/, "") || "model";
+  const names = models.value.filter((one) => one.id !== "default" && one.status !== "broken" && one.agent === undefined).map((one) => one.id);
+  const box = useRef<HTMLDetailsElement>(null);
+  const toggle = (name: string) => set(chosen.includes(name) ? chosen.filter((one) => one !== name) : [...chosen, name]);
+  return (
+    <details ref={box} class="menu-box" onKeyDown={(event) => event.key === "Escape" && box.current?.removeAttribute("open")} onFocusOut={(event) => event.relatedTarget instanceof Node && !box.current?.contains(event.relatedTarget) && box.current?.removeAttribute("open")}>
+      <summary class="pick" title="Models, which variants take in turn">
+        <Icon name="cpu" small /> <span class="cut">{chosen.length > 1 ? plural(chosen.length, "model") : shown(chosen[0] ?? own)}</span> <Icon name="chevron-down" small />
+      </summary>
+      <div class="menu" role="group" aria-label="Models, which variants take in turn">
+        {names.map((name) => (
+          <label key={name} class="list-row">
+            <input type="checkbox" checked={chosen.length === 0 ? name === own : chosen.includes(name)} onChange={() => (chosen.length === 0 && name !== own ? set([own, name]) : toggle(name))} />
+            <span class="cut">{shown(name)}</span>
+          </label>
+        ))}
+      </div>
+    </details>
   );
 }
 

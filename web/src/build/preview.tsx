@@ -3,6 +3,7 @@
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api";
+import { withLibraries } from "./libraries";
 import type { Picked } from "./project";
 
 const EVERY_MS = 250;
@@ -12,6 +13,8 @@ interface PreviewProps {
   code: string;
   isWhole: boolean;
   isChoosing: boolean;
+  /** An element of it is chosen: its outline stays while a change is asked for. */
+  isTaken: boolean;
   onPicked: (picked: Picked) => void;
   onLeft: () => void;
 }
@@ -23,7 +26,7 @@ interface Told {
   left?: unknown;
 }
 
-export function Preview({ name, code, isWhole, isChoosing, onPicked, onLeft }: PreviewProps): VNode {
+export function Preview({ name, code, isWhole, isChoosing, isTaken, onPicked, onLeft }: PreviewProps): VNode {
   const frame = useRef<HTMLIFrameElement>(null);
   const [nonce, setNonce] = useState(() => crypto.randomUUID());
   const ready = useRef(""); // the number of the frame that has said that it listens
@@ -36,7 +39,9 @@ export function Preview({ name, code, isWhole, isChoosing, onPicked, onLeft }: P
     const { code: html, isWhole: whole, isChoosing: choose, nonce: number } = latest.current;
     if (ready.current !== number || sent.current === html) return;
     sent.current = html;
-    frame.current?.contentWindow?.postMessage({ nonce: number, html, part: !whole, choose }, "*");
+    void withLibraries(html, whole).then((complete) => {
+      if (sent.current === html && ready.current === number) frame.current?.contentWindow?.postMessage({ nonce: number, html: complete, part: !whole, choose }, "*");
+    });
   };
 
   // Before the frame is there: it says once that it listens.
@@ -79,6 +84,10 @@ export function Preview({ name, code, isWhole, isChoosing, onPicked, onLeft }: P
     frame.current?.contentWindow?.postMessage({ nonce, choose: isChoosing }, "*");
     if (isChoosing) frame.current?.focus();
   }, [isChoosing]);
+
+  useEffect(() => {
+    if (!isTaken && ready.current === nonce) frame.current?.contentWindow?.postMessage({ nonce, drop: true }, "*");
+  }, [isTaken]);
 
   return <iframe key={nonce} ref={frame} class="built" sandbox="allow-scripts" src={api.frameAddress(nonce)} title={`Preview of ${name}`} />;
 }

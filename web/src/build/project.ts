@@ -26,6 +26,8 @@ export class Variant {
   /** The page as far as it has come, and whether that is all of it. */
   code = "";
   isWhole = false;
+  /** Whether a person has chosen it, as the server remembers it. */
+  isKept: boolean;
   private follower: Follower | null = null;
   private contents = new Map<number, { name: string; path: string; content: string }>();
   private asked = 0;
@@ -33,8 +35,10 @@ export class Variant {
   constructor(
     readonly id: string,
     readonly index: number,
+    isKept: boolean,
   ) {
     this.run = newRun(id);
+    this.isKept = isKept;
   }
 
   get letter(): string {
@@ -53,6 +57,12 @@ export class Variant {
   close(): void {
     this.follower?.close();
     this.follower = null;
+  }
+
+  mark(isKept: boolean): void {
+    if (this.isKept === isKept) return;
+    this.isKept = isKept;
+    void api.keepRun(this.id, isKept).catch(() => undefined); // the choice holds here all the same
   }
 
   private take(event: RunEvent, position: string): void {
@@ -135,7 +145,7 @@ async function readVersion(group: string): Promise<Version> {
   const first = page.data[0];
   if (first === undefined) throw new Problem(404, "There is no such page, or it is not kept any more.");
   const document = await api.run<RunDocument>(first.id);
-  return { group, variants: page.data.map((row, at) => new Variant(row.id, at).open()), parent: document.parent?.run ?? "" };
+  return { group, variants: page.data.map((row, at) => new Variant(row.id, at, row.kept === true).open()), parent: document.parent?.run ?? "" };
 }
 
 export interface Picked {

@@ -4,6 +4,7 @@
 //     { html, part: true }   a page that still arrives: what is shown is changed to it, scripts stay asleep
 //     { html }               a page that is whole: it is written, and its scripts run
 //     { choose: true|false } an element is being chosen, or no more
+//     { drop: true }         the element that was chosen is not asked about any more
 (() => {
   const nonce = location.hash.slice(1);
   const MOST = 400; // characters of an element's markup that are told
@@ -33,7 +34,8 @@
     const told = event.data;
     if (event.source !== parent || !told || told.nonce !== nonce) return;
     if (typeof told.html === "string") show(told.html, told.part === true);
-    if (typeof told.choose === "boolean") choose(told.choose);
+    if (typeof told.choose === "boolean" && told.choose !== isChoosing) choose(told.choose);
+    if (told.drop === true && !isChoosing) choose(false);
   }
 
   function choose(isOn) {
@@ -41,6 +43,9 @@
     if (isOn && outline === null) {
       outline = document.createElement("div");
       Object.assign(outline.style, { position: "fixed", zIndex: "2147483647", pointerEvents: "none", border: "2px solid #1785ab", background: "rgb(23 133 171 / .08)", borderRadius: "3px", boxSizing: "border-box", display: "none" });
+      const label = document.createElement("b");
+      Object.assign(label.style, { position: "absolute", left: "-2px", bottom: "100%", padding: "2px 8px", borderRadius: "3px 3px 0 0", background: "#0b6483", color: "#fff", font: "500 11px/16px ui-monospace, monospace", whiteSpace: "nowrap" });
+      outline.append(label);
       document.documentElement.append(outline);
     }
     if (!isOn) {
@@ -51,10 +56,11 @@
   }
 
   function point(element) {
-    if (!isChoosing || !(element instanceof Element) || element === outline) return;
+    if (!isChoosing || !(element instanceof Element) || element === outline || outline.contains(element)) return;
     chosen = element;
     const box = element.getBoundingClientRect();
     Object.assign(outline.style, { display: "block", left: `${box.left}px`, top: `${box.top}px`, width: `${box.width}px`, height: `${box.height}px` });
+    outline.firstElementChild.textContent = selectorOf(element).replace(/:nth-child.*/, "");
   }
 
   function selectorOf(element) {
@@ -68,7 +74,7 @@
   function take() {
     if (chosen === null) return;
     const told = { selector: selectorOf(chosen).slice(0, 120), markup: chosen.outerHTML.slice(0, MOST) };
-    choose(false);
+    isChoosing = false; // the outline stays, until the page says that nothing is asked about it
     tell({ picked: told });
   }
 

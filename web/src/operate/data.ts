@@ -1,7 +1,7 @@
 // What the view Operate shows. The one module that knows which of it the server offers: own runs, decisions and MCP servers are
 // always there, keys for a key with the scope `operate:write`, budgets and figures over all owners where `/ui/server` says so.
 import { signal } from "@preact/signals";
-import { type Approval, type Budget, type McpServer, Problem, type RunRow, type ServerKey, api } from "../api";
+import { type Approval, type Budget, type Finding, type McpServer, type OperateStep, Problem, type RunRow, type ServerKey, api } from "../api";
 import { facts, me } from "../store/server";
 
 export interface Series {
@@ -86,7 +86,10 @@ export class OperateData {
   readonly servers = signal<Box<McpServer[]>>(EMPTY);
   readonly keys = signal<Box<ServerKey[]>>(EMPTY);
   readonly budgets = signal<Box<Budget[]>>(EMPTY);
+  /** The last hour of all owners, in steps of two minutes. */
+  readonly steps = signal<Box<OperateStep[]>>(EMPTY);
   readonly errors = signal<Box<OperateError[]>>(EMPTY);
+  readonly doctor = signal<Box<Finding[]>>(EMPTY);
   readonly figures = signal<Box<OperateFigures>>(EMPTY);
 
   /** On a server without keys, everyone may. */
@@ -100,6 +103,11 @@ export class OperateData {
 
   get hasBudgets(): boolean {
     return facts.value?.features.budgets === true;
+  }
+
+  /** On a server without keys there are none to manage, but everything else is everyone's. */
+  get mayChange(): boolean {
+    return me.value?.needs_key !== true || this.mayManageKeys;
   }
 
   get mayManageKeys(): boolean {
@@ -118,6 +126,8 @@ export class OperateData {
       this.mayManageKeys ? fill(this.keys, () => api.keys()) : Promise.resolve(),
       this.hasBudgets ? fill(this.budgets, () => api.budgets()) : Promise.resolve(),
       this.hasFigures ? fill(this.figures, () => api.operate<OperateFigures>()) : Promise.resolve(),
+      this.hasFigures && this.doctor.value.value === null ? fill(this.doctor, () => api.doctor()) : Promise.resolve(),
+      this.hasFigures ? fill(this.steps, () => api.operateSeries("1h", 120).then((series) => series.data)) : Promise.resolve(),
       this.hasFigures ? fill(this.errors, () => api.operateErrors<OperateError>()) : Promise.resolve(),
     ]);
   }

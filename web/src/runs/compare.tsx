@@ -70,7 +70,7 @@ function Both({ logs }: { logs: readonly [RunLog, RunLog] }): VNode {
         <span class="pill wide">2 runs{same > 0 ? `, the same up to round ${same}` : ""}</span>
         <span class="end row run-acts">
           <label class="row small t2 wide check-row">
-            <input type="checkbox" checked={isShort} onChange={(event) => setShort(event.currentTarget.checked)} /> Differences alone
+            <input type="checkbox" checked={isShort} onChange={(event) => setShort(event.currentTarget.checked)} /> Differences only
           </label>
           <div class="seg" role="group" aria-label="What is compared">
             {(["steps", "answer", "requests"] as const).map((one) => (
@@ -111,7 +111,7 @@ function Head({ side, other, letter }: { side: Side; other: Side | null; letter:
       <div class="row">
         <span class="let disc">{letter}</span>
         <a class="strong" href={address("runs", run.id)}>{shown(run.model.replace(/^[\w-]+:/, ""))}</a>
-        <span class="mono-s t3 cut">{shown(run.id)}</span>
+        <span class="mono-s t3" title={shown(run.id)}>{shown(shortId(run.id))}</span>
         <span class="end small t3 num">{clock(run.startedAt)}</span>
       </div>
       <dl class="n">
@@ -123,6 +123,11 @@ function Head({ side, other, letter }: { side: Side; other: Side | null; letter:
       </dl>
     </div>
   );
+}
+
+/** Enough of an id to tell two runs apart. */
+function shortId(id: string): string {
+  return id.replace(/^(run_)(?:page)?/, "$1").slice(0, 12);
 }
 
 interface Change {
@@ -217,6 +222,21 @@ interface WordPiece {
   removed: boolean;
 }
 
+/** Words with their marks: bold and code are drawn as such, across the borders of what differs. */
+function drawn(pieces: WordPiece[]): VNode[] {
+  let [isBold, isCode] = [false, false];
+  return pieces.map((piece, at) => {
+    const words = piece.value.split(/(\*\*|`)/).map((word, number) => {
+      if (word === "**" && !isCode) isBold = !isBold;
+      else if (word === "`") isCode = !isCode;
+      else if (isCode) return <code key={number}>{shown(word)}</code>;
+      else return isBold ? <b key={number}>{shown(word)}</b> : shown(word);
+      return null;
+    });
+    return piece.removed ? <del key={at}>{words}</del> : piece.added ? <ins key={at}>{words}</ins> : <span key={at}>{words}</span>;
+  });
+}
+
 function Answers({ a, b }: { a: string; b: string }): VNode {
   const [pieces, setPieces] = useState<WordPiece[] | null>(null);
   useEffect(() => {
@@ -233,9 +253,7 @@ function Answers({ a, b }: { a: string; b: string }): VNode {
       ) : pieces === null ? (
         shown(text)
       ) : (
-        pieces.filter((piece) => (isFirst ? !piece.added : !piece.removed)).map((piece, at) =>
-          piece.removed ? <del key={at}>{shown(piece.value)}</del> : piece.added ? <ins key={at}>{shown(piece.value)}</ins> : shown(piece.value),
-        )
+        drawn(pieces.filter((piece) => (isFirst ? !piece.added : !piece.removed)))
       )}
     </div>
   );
@@ -245,7 +263,7 @@ function Answers({ a, b }: { a: string; b: string }): VNode {
         <span>Answer{pieces !== null && a !== "" && a === b ? ", word for word the same" : ""}</span>
         <span>Answer</span>
       </div>
-      <div class="cmp">
+      <div class="cmp answers">
         {side(true, a)}
         {side(false, b)}
       </div>

@@ -5,7 +5,7 @@ import type { RunRow, RunSummary } from "../api";
 import { api } from "../api";
 import { announce } from "../announce";
 import { now } from "../clock";
-import { cost, plural, seconds, tokens, when, whole } from "../format";
+import { cost, plural, seconds, tokens, when, whenExactly, whole, dateOf } from "../format";
 import { address, go, place } from "../router";
 import { changes, isFed } from "../store/feed";
 import { facts, models } from "../store/server";
@@ -92,7 +92,7 @@ export function Runs(): VNode {
     return true;
   });
   const summary = list.summary.value;
-  const sums = summary === null ? null : sumsOf(lines.map(({ line }) => line), summary);
+  const sums = summary === null ? null : sumsOf(lines.map(({ line }) => line), list.rows.value, summary);
   const total = summary === null ? 0 : Object.values(summary.states).reduce((sum, count) => sum + count, 0);
   const isFiltered = state !== "" || agent !== "" || model !== "" || session !== "" || words !== "" || children !== "";
   return (
@@ -315,7 +315,7 @@ function Row({ row, line, index, isChosen, choose, byAgent }: RowProps): VNode {
       </span>
       <span role="cell" class="cut c-agent">
         {line.agent === "" ? "" : (
-          <button type="button" class="plain" title="Runs of this agent alone" onClick={() => byAgent(line.agent)}>
+          <button type="button" class="plain" title="Only runs of this agent" onClick={() => byAgent(line.agent)}>
             {shown(line.agent)}
           </button>
         )}
@@ -326,7 +326,7 @@ function Row({ row, line, index, isChosen, choose, byAgent }: RowProps): VNode {
       <span role="cell" class="r c-tokens">{line.tokens === null ? "" : tokens(line.tokens)}</span>
       <span role="cell" class={line.cost === null ? "r c-cost t3" : "r c-cost"}>{line.model === null ? "" : line.model.startsWith("local:") ? "free" : line.cost === null ? "unknown" : cost(line.cost)}</span>
       <span role="cell" class="r c-time">{line.state === "queued" ? "" : seconds(Math.max(0, took))}</span>
-      <span role="cell" class="r t2 c-when">{isOpen && took < 60 ? "now" : when(line.createdAt, now.value * 1000)}</span>
+      <span role="cell" class="r t2 c-when">{isOpen && took < 60 ? "now" : whenExactly(line.createdAt, now.value * 1000)}</span>
     </div>
   );
 }
@@ -375,10 +375,12 @@ interface Sums {
   cost: number;
   unpriced: number;
   counted: number;
+  /** Per cent of what the models have read. */
+  cached: number | null;
 }
 
 /** States and times of beginning are counted by the server; durations, tokens and cost are of the rows that are listed. */
-function sumsOf(lines: RunLine[], summary: RunSummary): Sums {
+function sumsOf(lines: RunLine[], rows: RunRow[], summary: RunSummary): Sums {
   const times = lines.filter((line) => line.endedAt !== null).map((line) => (line.endedAt ?? 0) - line.createdAt).sort((a, b) => a - b);
   const bars = summary.histogram.map(({ states }, at) => ({
     all: Object.values(states).reduce((sum, count) => sum + count, 0),
@@ -399,7 +401,13 @@ function sumsOf(lines: RunLine[], summary: RunSummary): Sums {
     cost: lines.reduce((sum, line) => sum + (line.cost ?? 0), 0),
     unpriced: lines.filter((line) => line.cost === null && !(line.model ?? "").startsWith("local:")).length,
     counted: counted.length,
+    cached: cachedShare(rows),
   };
+}
+
+function cachedShare(rows: RunRow[]): number | null {
+  const sum = (name: "input_tokens" | "cached_tokens") => rows.reduce((total, row) => total + (row.usage?.[name] ?? 0), 0);
+  return sum("cached_tokens") === 0 ? null : Math.round((100 * sum("cached_tokens")) / sum("input_tokens"));
 }
 
 function Strip({ sums }: { sums: Sums }): VNode {
@@ -409,7 +417,9 @@ function Strip({ sums }: { sums: Sums }): VNode {
       <div>
         <Histogram bars={sums.bars} />
         <div class="hist-foot small t3 num">
-          <span>{when(sums.from, Date.now())}</span>
+          <span>{day(sums.from)}</span>
+          <span>{day((2 * sums.from + Date.now() / 1000) / 3)}</span>
+          <span>{day((sums.from + Date.now() / 500) / 3)}</span>
           <span>now</span>
         </div>
       </div>
@@ -426,7 +436,7 @@ function Strip({ sums }: { sums: Sums }): VNode {
       <div>
         <div class="small t3">Tokens</div>
         <div class="figure num">{tokens(sums.tokens)}</div>
-        <div class="small t3 num">in the {plural(sums.counted, "run")} listed</div>
+        <div class="small t3 num">{sums.cached === null ? `of ${plural(sums.counted, "run")}` : `${sums.cached} % cached`}</div>
       </div>
       <div>
         <div class="small t3">Cost</div>
@@ -435,6 +445,11 @@ function Strip({ sums }: { sums: Sums }): VNode {
       </div>
     </div>
   );
+}
+
+/** A place on the axis: an hour of today, a date else. */
+function day(at: number): string {
+  return Date.now() / 1000 - at < 86_400 ? when(at, Date.now()) : dateOf(at);
 }
 
 function Histogram({ bars }: { bars: Sums["bars"] }): VNode {

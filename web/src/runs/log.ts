@@ -1,6 +1,7 @@
 // One run, followed from its first event: everything that it said stays here, so that it can be drawn as a waterfall, played again and
 // compared. What it waits for or writes now comes in by the same source.
 import { signal } from "@preact/signals";
+import { type RunRow, api } from "../api";
 import { touch } from "../changes";
 import type { RunEvent } from "../events.gen";
 import { fold } from "../fold/fold";
@@ -14,6 +15,8 @@ export class RunLog {
   readonly run: RunState;
   readonly isMissing = signal(false);
   readonly isOver = signal(false);
+  /** The agent that was asked, if it was one: events do not name it. */
+  readonly agent = signal("");
   /** Runs of agents that were called, as far as they were asked for. */
   readonly children = new Map<string, RunLog>();
   private follower: Follower | null = null;
@@ -64,6 +67,7 @@ export class RunLog {
   }
 
   private take(event: RunEvent, position: string): void {
+    if (event.type === "run_started") void api.run<RunRow>(this.id).then((row) => (this.agent.value = row.agent ?? ""), () => undefined);
     if (event.type === "model_started") this.roundAt = event.at ?? 0;
     // What a round says that began after this page opened is heard as it comes.
     const heardAt = isPreview(event) && this.roundAt >= this.openedAt ? Date.now() / 1000 : 0;

@@ -16,6 +16,7 @@ import { Copy, Highlighted } from "../views/code";
 import { Files } from "../views/file";
 import { Icon } from "../views/icon";
 import type { RunLog } from "./log";
+import { Sent } from "./sent";
 import type { Scale, Span } from "./spans";
 import { spokenBefore } from "./turns";
 import { stamp, tone } from "./waterfall";
@@ -271,81 +272,6 @@ function Request({ log, span }: { log: RunLog; span: Span }): VNode {
       </p>
       <Json text={JSON.stringify({ model: log.run.model, tools: log.run.tools, messages: turns })} note="" />
     </>
-  );
-}
-
-/** The body as it was posted, with a line where the part ends that the request of the round before began with, too. */
-function Sent({ request }: { request: RoundRequest }): VNode {
-  const text = JSON.stringify(request.body ?? null, null, 2);
-  const cut = cutOf(request, text);
-  const same = request.prefix?.tokens ?? 0;
-  const cached = request.cached_tokens ?? 0;
-  const words = cached > 0 ? `cached up to here · ${whole(cached)} tokens` : `as in the round before up to here · about ${whole(same)} tokens`;
-  const changes = request.changes ?? [];
-  return (
-    <>
-      <div class="row det-note small mono-s sent-head">
-        {request.url ? <b>{shown(request.method ?? "POST")}</b> : null} <span class="cut grow" title={shown(request.url ?? "")}>{request.url ? shown(request.url.replace(/^https?:\/\//, "")) : <span class="t3">not sent over HTTP</span>}</span>
-        {request.url ? <CopyWords text={curlOf(request, text)} words="curl" /> : null}
-        <CopyWords text={text} words="JSON" />
-      </div>
-      {request.exact === false && <p class="det-note small t2">This model is not called over HTTP, or this server does not have it any more: this is the request in the words of its provider.</p>}
-      {changes.length > 0 && (
-        <details class="det-note small t2">
-          <summary>{plural(changes.length, "change")} for this provider</summary>
-          <ul>
-            {changes.map((one, at) => (
-              <li key={at}>{shown([one.what, one.why].filter((word) => word).join(": "))}</li>
-            ))}
-          </ul>
-        </details>
-      )}
-      {request.prefix?.broken_at ? <p class="det-note small wait">The provider’s cache ends at <span class="mono-s">{shown(request.prefix.broken_at)}</span>: {shown(request.prefix.reason ?? "it differs from the round before")}.</p> : null}
-      {cut <= 0 ? (
-        <Json text={text} note="" />
-      ) : (
-        <div class="det-code">
-          <pre class="code" tabIndex={0}><Highlighted text={text.slice(0, cut)} language="json" /></pre>
-          <div class="cachemark">{words}</div>
-          <pre class="code" tabIndex={0}><Highlighted text={text.slice(cut)} language="json" /></pre>
-        </div>
-      )}
-    </>
-  );
-}
-
-/** Where in the text the first block begins that the round before did not have; 0: nowhere. */
-function cutOf(request: RoundRequest, text: string): number {
-  const at = request.blocks?.[request.prefix?.blocks ?? 0]?.at ?? "";
-  const named = /^(\w+)\[(\d+)\]$/.exec(at);
-  const list = named === null ? undefined : (request.body as Record<string, unknown> | null)?.[named[1] ?? ""];
-  if (named === null || !Array.isArray(list) || text.length > LARGE || !request.prefix?.blocks) return 0;
-  const start = text.indexOf(`\n  ${JSON.stringify(named[1])}: [`);
-  if (start === -1) return 0;
-  // Elements of a member are indented by four: how long those before it are is known.
-  const before = JSON.stringify({ [named[1] ?? ""]: list.slice(0, Number(named[2])) }, null, 2);
-  const length = Number(named[2]) === 0 ? 0 : before.length - "{\n".length - "\n  ]\n}".length;
-  return length === 0 ? 0 : start + 1 + length + ",\n".length;
-}
-
-function curlOf(request: RoundRequest, text: string): string {
-  const quoted = (words: string) => `'${words.replaceAll("'", "'\\''")}'`;
-  const headers = Object.entries(request.headers ?? {}).map(([name, value]) => ` \\\n  -H ${quoted(`${name}: ${value}`)}`);
-  return `curl ${quoted(request.url ?? "")}${headers.join("")} \\\n  -d ${quoted(text)}`;
-}
-
-function CopyWords({ text, words }: { text: string; words: string }): VNode {
-  const [isDone, setDone] = useState(false);
-  const copy = () => {
-    void navigator.clipboard?.writeText(text).then(() => {
-      setDone(true);
-      setTimeout(() => setDone(false), 1500);
-    });
-  };
-  return (
-    <button type="button" class="btn sm" aria-label={isDone ? "Copied" : `Copy as ${words}`} onClick={copy}>
-      {isDone ? "Copied" : words}
-    </button>
   );
 }
 

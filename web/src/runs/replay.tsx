@@ -2,6 +2,7 @@
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { changed, touch } from "../changes";
+import { PlayedAt } from "../clock";
 import { fold } from "../fold/fold";
 import { type RunState, lastRound, newRun } from "../fold/state";
 import { RoundView } from "../views/round";
@@ -231,7 +232,9 @@ function Seen({ log, replay }: { log: RunLog; replay: Replay }): VNode {
         {round === null ? (
           <p class="t3">Nothing yet: the run had not called its model.</p>
         ) : (
-          <RoundView key={round.number} run={run} round={round} isLast isLive={run.end === null} isAlone={false} cite={UNCITED} actions={NOTHING} />
+          <PlayedAt.Provider value={replay.at}>
+            <RoundView key={round.number} run={run} round={round} isLast isLive={run.end === null} isAlone={false} cite={UNCITED} actions={NOTHING} />
+          </PlayedAt.Provider>
         )}
       </div>
     </section>

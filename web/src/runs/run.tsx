@@ -112,7 +112,7 @@ function Opened({ log }: { log: RunLog }): VNode {
         <Crumb />
         <div class="bar-title">
           <h1 class="cut" title={shown(title)}>{shown(title)}</h1>
-          <span class="small t3 num only-phone cut">{phoneFacts(log.run)}</span>
+          <span class="small t3 num only-phone cut">{phoneFacts(log)}</span>
         </div>
         <StatePill run={log.run} />
         <span class="mono-s t3 wide run-id">{shown(log.id)}</span>
@@ -250,9 +250,9 @@ export function StatePill({ run }: { run: RunState }): VNode {
   }
 }
 
-function phoneFacts(run: RunState): string {
+function phoneFacts({ run, agent }: RunLog): string {
   const all = run.usage.input + run.usage.output;
-  return [bare(run.model), plural(run.usage.rounds, "round"), all > 0 ? tokens(all) : "", run.usage.cost > 0 ? cost(run.usage.cost) : ""].filter((one) => one !== "").join(" · ");
+  return [agent.value || bare(run.model), plural(run.usage.rounds, "round"), all > 0 ? tokens(all) : "", run.usage.cost > 0 ? cost(run.usage.cost) : ""].filter((one) => one !== "").join(" · ");
 }
 
 function bare(model: string): string {
@@ -269,7 +269,7 @@ function Facts({ log, busy, waited }: { log: RunLog; busy: number; waited: numbe
   const date = new Date(run.startedAt * 1000);
   return (
     <div class="run-facts small t2 num">
-      <span class="strong-text">{shown(run.model)}</span>
+      <span>{log.agent.value !== "" && <span class="strong-text">{shown(log.agent.value)} · </span>}<span class={log.agent.value === "" ? "strong-text" : ""}>{shown(run.model)}</span></span>
       <span>{plural(usage.rounds, "round")}</span>
       {run.calls.size > 0 && <span>{plural(run.calls.size, "call")}</span>}
       {children > 0 && <span>{children === 1 ? "1 child" : `${children} children`}</span>}

@@ -308,7 +308,8 @@ export function stepsOf(spans: readonly Span[], argumentsOf: (callId: string) =>
     .map((one) => {
       const text = argumentsOf(one.callId);
       const values = valuesOf(text);
-      const words = values === null ? text : Object.values(values).map((value) => (typeof value === "string" ? value : JSON.stringify(value))).join(" · ");
+      const plain = (value: unknown): string => (typeof value === "string" ? value : Array.isArray(value) ? value.map(plain).join("; ") : JSON.stringify(value));
+      const words = values === null ? text : Object.values(values).map(plain).join(" · ");
       return {
         round: one.round,
         name: one.name,

@@ -71,7 +71,7 @@ function Ticks({ scale, cursor }: { scale: Scale; cursor: number | null }): VNod
   const box = useRef<HTMLSpanElement>(null);
   const ticks = ticksOf(scale.total);
   // Where a tick would lie in a wait that was cut, the wait is named instead.
-  const cuts = scale.cuts.map((cut) => ({ x: scale.x(cut.to), words: `+${cut.to - cut.from >= 90 ? `${Math.round((cut.to - cut.from) / 60)} min` : `${Math.round(cut.to - cut.from)} s`}` }));
+  const cuts = scale.cuts.map((cut) => ({ x: Math.min(0.97, scale.x(cut.to)), words: `+${cut.to - cut.from >= 90 ? `${Math.round((cut.to - cut.from) / 60)} min` : `${Math.round(cut.to - cut.from)} s`}` }));
   const shownTicks = ticks.filter((tick) => cuts.every((cut) => Math.abs(cut.x - tick / scale.total) > 0.07));
   useLayoutEffect(() => {
     for (const label of box.current?.querySelectorAll<HTMLElement>("[data-x]") ?? []) label.style.left = `${100 * Number(label.dataset["x"])}%`;

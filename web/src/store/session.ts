@@ -4,7 +4,7 @@
 //
 // One run is followed at a time. What is shown of it is the fold of its events, so a second tab and a reload show the same.
 import { computed, signal } from "@preact/signals";
-import { type Branch, Problem, type RunRow, type SessionDocument, api, contentOf, newRunName, newSessionName, sameWords } from "../api";
+import { type Branch, Problem, type RoundRequest, type RunRow, type SessionDocument, api, contentOf, newRunName, newSessionName, sameWords } from "../api";
 import { touch } from "../changes";
 import { fold } from "../fold/fold";
 import { type RunState, isWaiting, newRun, phaseOf } from "../fold/state";
@@ -306,14 +306,18 @@ async function ask(said: object[], mode: "append" | "replace", text: string, fil
 }
 
 function requestOf(id: string, said: object[], mode: string, chosen: SessionSettings): object {
+  return { ...wishesOf(said, chosen), background: true, session_id: id, session_mode: mode };
+}
+
+/** What a request says that is of no session yet. */
+function wishesOf(said: object[], chosen: SessionSettings): object {
   const features = facts.value?.features;
   const system = chosen.instructions.trim() === "" ? [] : [{ role: "system", content: chosen.instructions }];
   return {
     model: chosen.model || "default",
-    background: true,
-    session_id: id,
-    session_mode: mode,
     messages: [...system, ...said],
+    ...(Object.keys(chosen.inputs).length === 0 ? {} : { inputs: chosen.inputs }),
+    ...(chosen.off.length === 0 ? {} : { disabled_tools: chosen.off }),
     ...(features?.python && chosen.python ? { enable_code_execution: true } : {}),
     ...(features?.shell && chosen.shell ? { enable_shell: true } : {}),
     ...(features?.search && !features.search_always && chosen.search ? { web_search_options: {} } : {}),
@@ -322,6 +326,14 @@ function requestOf(id: string, said: object[], mode: string, chosen: SessionSett
     ...(chosen.temperature === null ? {} : { temperature: chosen.temperature }),
     ...(chosen.maxTokens === null ? {} : { max_tokens: chosen.maxTokens }),
   };
+}
+
+/** What these words would be sent as, after all that was said here: the request of the first model call. */
+export async function renderNext(text: string): Promise<RoundRequest> {
+  const id = sessionId.value;
+  const before = id === "" ? [] : await api.session(id, null).then((found) => found.messages, () => []);
+  const spoken = before.filter((message) => message.role !== "system");
+  return api.render(wishesOf([...spoken, { role: "user", content: text === "" ? "…" : text }], settings.value));
 }
 
 export async function stopRun(): Promise<void> {

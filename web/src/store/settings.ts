@@ -14,6 +14,10 @@ export interface SessionSettings {
   temperature: number | null;
   maxTokens: number | null;
   instructions: string;
+  /** Tools that the session goes without, by their names, and MCP servers as `mcp:NAME`. */
+  off: string[];
+  /** What the chosen agent is asked with. */
+  inputs: Record<string, unknown>;
 }
 
 export const DEFAULTS: SessionSettings = {
@@ -26,6 +30,8 @@ export const DEFAULTS: SessionSettings = {
   temperature: null,
   maxTokens: null,
   instructions: "",
+  off: [],
+  inputs: {},
 };
 
 export function recall<T>(key: string, otherwise: T): T {

@@ -1,13 +1,14 @@
 // Answers to a question that are more than a yes: a reason for a no, other arguments, what a tool wants to know.
 import type { VNode } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { api } from "../api";
+import { type FormSchema, api } from "../api";
 import type { Question } from "../fold/state";
 import { cardProblem, decide, mode, sending } from "../store/approval";
 import { live } from "../store/session";
 import { lookNow } from "../stream";
 import { valuesOf } from "../tools";
 import { shown } from "../visible";
+import { Field, type Values, startValues, typedValues } from "./fields";
 
 export function DenyForm({ question }: { question: Question }): VNode {
   const field = useRef<HTMLInputElement>(null);
@@ -156,31 +157,17 @@ function readValues(before: Record<string, unknown> | null, texts: Record<string
   return read;
 }
 
-interface FormSchema {
-  properties?: Record<string, { type?: string; title?: string; description?: string; enum?: unknown[]; default?: unknown }>;
-  required?: string[];
-}
-
 /** What a tool wants to know: a form from its schema. */
 export function InputForm({ question }: { question: Question }): VNode {
   const schema = (typeof question.schema === "object" && question.schema !== null ? question.schema : {}) as FormSchema;
-  const fields = Object.entries(schema.properties ?? {});
-  const [values, setValues] = useState<Record<string, unknown>>(() =>
-    Object.fromEntries(fields.map(([name, one]) => [name, one.default ?? (one.type === "boolean" ? false : "")])),
-  );
+  const [values, setValues] = useState<Values>(() => startValues(schema));
   const run = live.value;
   const answer = async (decision: "approve" | "deny") => {
     if (run === null) return;
     sending.value = true;
     cardProblem.value = "";
-    const typed = Object.fromEntries(
-      fields.map(([name, one]) => {
-        const value = values[name];
-        return [name, (one.type === "integer" || one.type === "number") && typeof value === "string" && value.trim() !== "" ? Number(value) : value];
-      }),
-    );
     try {
-      await api.answer(run.id, question.id, decision, decision === "approve" ? typed : undefined);
+      await api.answer(run.id, question.id, decision, decision === "approve" ? typedValues(schema, values) : undefined);
       lookNow();
     } catch (error) {
       cardProblem.value = error instanceof Error ? error.message : String(error);
@@ -197,23 +184,11 @@ export function InputForm({ question }: { question: Question }): VNode {
     >
       {question.message !== "" && <p class="ask-message">{shown(question.message)}</p>}
       <div class="edit-args">
-        {fields.map(([name, one]) => (
-          <label key={name} class="edit-row">
+        {Object.entries(schema.properties ?? {}).map(([name, one]) => (
+          <div key={name} class="edit-row">
             <span class="t2">{shown(one.title ?? name)}</span>
-            <span class="field">
-              {one.enum !== undefined ? (
-                <select value={String(values[name])} onChange={(event) => setValues({ ...values, [name]: event.currentTarget.value })}>
-                  {one.enum.map((choice) => (
-                    <option key={String(choice)}>{String(choice)}</option>
-                  ))}
-                </select>
-              ) : one.type === "boolean" ? (
-                <input type="checkbox" checked={values[name] === true} onChange={(event) => setValues({ ...values, [name]: event.currentTarget.checked })} />
-              ) : (
-                <input required={schema.required?.includes(name) ?? false} value={String(values[name] ?? "")} onInput={(event) => setValues({ ...values, [name]: event.currentTarget.value })} />
-              )}
-            </span>
-          </label>
+            <Field name={name} schema={schema} values={values} set={setValues} />
+          </div>
         ))}
       </div>
       {cardProblem.value !== "" && (

@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { changed } from "../changes";
-import { now } from "../clock";
+import { useNow } from "../clock";
 import { type Call, type RunState, callsOf, roundsOf } from "../fold/state";
 import { bytes, seconds } from "../format";
 import { TextView } from "../markdown/view";
@@ -149,6 +149,10 @@ function stateWords(call: Call): string {
   return words[call.phase];
 }
 
+function Since({ at, tone, words }: { at: number; tone: string; words: string }): VNode {
+  return <span class={`dur ${tone} num`}>{words}{seconds(Math.max(0, useNow() - at))}</span>;
+}
+
 function State({ call }: { call: Call }): VNode {
   changed(call);
   const took = call.finishedAt > 0 && call.startedAt > 0 ? seconds(Math.max(0, call.finishedAt - call.startedAt)) : "";
@@ -170,14 +174,14 @@ function State({ call }: { call: Call }): VNode {
     case "running":
       return (
         <>
-          <span class="dur accent num">{seconds(Math.max(0, now.value - call.startedAt))}</span>
+          <Since at={call.startedAt} tone="accent" words="" />
           <Spinner />
         </>
       );
     case "waiting":
       return (
         <>
-          <span class="dur wait num">waits {seconds(Math.max(0, now.value - call.askedAt))}</span>
+          <Since at={call.askedAt} tone="wait" words="waits " />
           <Icon name="shield" small class="wait" />
         </>
       );

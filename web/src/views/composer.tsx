@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { changed } from "../changes";
 import { type Sending, attach, canSend, detach, draft, files, isSending, problem, send, write } from "../store/composer";
-import { facts, models } from "../store/server";
+import { facts, models, serverTools } from "../store/server";
 import { change, entries, held, live, settings, stopRun } from "../store/session";
 import { connection } from "../stream";
 import { shown } from "../visible";
@@ -141,7 +141,11 @@ export function toolCount(): number {
   if (found === null) return 0;
   const { python, shell, search, search_always } = found.features;
   const chosen = settings.value;
-  const own = found.tools.filter((name) => !name.startsWith("mistralrs_"));
+  const isOff = (name: string) => {
+    const server = serverTools.value.find((one) => one.name === name)?.source.server ?? null;
+    return chosen.off.includes(name) || (server !== null && chosen.off.includes(`mcp:${server}`));
+  };
+  const own = found.tools.filter((name) => !name.startsWith("mistralrs_") && !isOff(name));
   return own.length + Number(python && chosen.python) + Number(shell && chosen.shell) + Number(search && (search_always || chosen.search));
 }
 

@@ -199,7 +199,7 @@ function Used({ run }: { run: RunState }): VNode | null {
         {(usage.cost > 0 || usage.isUnpriced) && (
           <>
             <span>Cost</span>
-            <span class="t3">{usage.isUnpriced && usage.cost > 0 ? "some calls have no price" : ""}</span>
+            <span class="t3">{usage.isUnpriced && usage.cost > 0 ? "some unpriced" : ""}</span>
             <span class={usage.cost > 0 ? "" : "t3"}>{usage.cost > 0 ? `${usage.isUnpriced ? "≥ " : ""}${cost(usage.cost)}` : isLocalModel.value ? "free" : "unknown"}</span>
           </>
         )}

@@ -1,7 +1,7 @@
 // The login: over the page, which stays as it is, so that a draft is not lost when a key is revoked. Without a key there is no page.
 import type { VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Problem } from "../api";
+import { api, type LoginLink, Problem } from "../api";
 import { facts, logIn } from "../store/server";
 import { refreshLists } from "../store/sessions";
 import { retryNow } from "../stream";
@@ -15,10 +15,12 @@ export function Login(): VNode {
   const [isSeen, setSeen] = useState(false);
   const [problem, setProblem] = useState("");
   const [isSending, setSending] = useState(false);
+  const [ways, setWays] = useState<LoginLink[]>([]);
   const wasIn = facts.value !== null;
   useEffect(() => {
     box.current?.showModal();
     field.current?.focus();
+    api.ways().then(setWays, () => undefined);
   }, []);
   const send = (event: Event) => {
     event.preventDefault();
@@ -76,6 +78,11 @@ export function Login(): VNode {
         <button type="submit" class="btn ink login-send" disabled={isSending}>
           {isSending ? "Logging in…" : "Log in"} <kbd>Enter</kbd>
         </button>
+        {ways.map((way) => (
+          <a key={way.kind} class="btn login-send" href={way.url}>
+            Sign in with {shown(way.name ?? way.kind)}
+          </a>
+        ))}
         <p class="small t3">
           The key is not kept in this browser: a cookie that scripts cannot read stands for it until you log out. The person who runs the server makes keys with{" "}
           <code>ronda keys create --owner NAME</code>.

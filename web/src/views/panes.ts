@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 import { recall, remember } from "../store/settings";
 
 export type Pane = "details" | "settings" | "";
-export type Layer = "" | "finder" | "keys" | "sidebar" | "picker" | "preview";
+export type Layer = "" | "finder" | "keys" | "sidebar" | "picker" | "preview" | "sent";
 
 const WIDE = 1200;
 

@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { changed } from "../changes";
-import { now } from "../clock";
+import { useNow } from "../clock";
 import { type Call, callsOf, type Note, type ReasoningPart, type Round, type RunState, type Steering, textOf } from "../fold/state";
 import { wordsOf } from "../fold/turns";
 import { cost, plural, seconds, tokens, until } from "../format";
@@ -163,15 +163,16 @@ function Thinking({ part, round, isLive, meta }: { part: ReasoningPart; round: R
 }
 
 export function Elapsed({ since }: { since: number }): VNode {
-  const passed = Math.max(0, now.value - since);
+  const passed = Math.max(0, useNow() - since);
   return <span class="t3 small num">{since <= 0 ? "" : passed < 60 ? `${Math.floor(passed)} s` : seconds(passed)}</span>;
 }
 
 function Retry({ round }: { round: Round }): VNode | null {
   changed(round);
+  const time = useNow();
   const retry = round.retry;
   if (retry === null) return null;
-  const left = retry.until - now.value;
+  const left = retry.until - time;
   return (
     <div class="sum wait">
       <Spinner tone="wait" />

@@ -1,14 +1,16 @@
 // Settings of a session: what goes along with its next request. A person can be stricter than the server, never less strict.
 import type { VNode } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { type ServerTool, api } from "../api";
 import { plural, tokens, whole } from "../format";
 import { facts, mcpServers, serverTools } from "../store/server";
-import { change, settings } from "../store/session";
+import { change, live, sessionId, settings } from "../store/session";
 import { DEFAULTS, type SessionSettings, type Theme, setTheme, theme, usesLetters, remember } from "../store/settings";
 import { labelOf } from "../tools";
 import { shown } from "../visible";
 import { toolCount } from "./composer";
 import { Icon } from "./icon";
-import { openPane } from "./panes";
+import { openLayer, openPane } from "./panes";
 
 export function SettingsPane(): VNode {
   const chosen = settings.value;
@@ -17,6 +19,7 @@ export function SettingsPane(): VNode {
   const own = (server?.tools ?? []).filter((name) => !name.startsWith("mistralrs_"));
   const asks = chosen.askFirst || server?.permission === "ask";
   const mode = server?.permission === "deny" ? "denied" : asks ? "asks" : "runs";
+  const count = toolCount();
   const possible = own.length + Number(features?.python ?? false) + Number(features?.shell ?? false) + Number(features?.search ?? false);
   return (
     <>
@@ -30,18 +33,18 @@ export function SettingsPane(): VNode {
       </section>
       <section>
         <h2>
-          Tools <span class="t3 num">{toolCount()} of {possible}</span>
+          Tools <span class="t3 num">{count} of {possible}</span>
         </h2>
         {features?.python && <Switch label="python" isOn={chosen.python} mode={mode} set={(python) => change({ python })} />}
         {features?.shell && <Switch label="shell" isOn={chosen.shell} mode={mode} set={(shell) => change({ shell })} />}
         {features?.search && (
           <Switch label="web_search" isOn={features.search_always || chosen.search} isFixed={features.search_always} mode={mode} set={(search) => change({ search })} />
         )}
-        {own.map((name) => {
-          const told = serverTools.value.find((one) => one.name === name);
+        {own.filter((name) => (toolOf(name)?.source.server ?? null) === null).map((name) => {
+          const told = toolOf(name);
           // Of a tool that the server does not tell about, only what this session adds is said.
           const does = mode !== "runs" ? mode : told === undefined ? "" : told.approval === "ask" ? "asks" : told.approval === "deny" ? "denied" : "runs";
-          return <Switch key={name} label={told?.label ?? labelOf(name)} about={told?.description} from={told?.source.server} isOn isFixed mode={does} set={() => undefined} />;
+          return <Switch key={name} label={told?.label ?? labelOf(name)} about={told?.description} isOn={!chosen.off.includes(name)} mode={does} set={(isOn) => turn(name, isOn)} />;
         })}
         {possible === 0 && <p class="small t3">This server has none. Start it with <code>--agent</code> or <code>--tools FILE.py</code>.</p>}
         <div class="set">
@@ -50,16 +53,18 @@ export function SettingsPane(): VNode {
         </div>
         <p class="small t3 hint">You can be stricter than the server, never less strict.</p>
       </section>
+      <Approved session={sessionId.value} isLive={live.value !== null} />
       {mcpServers.value.length > 0 && (
         <section>
           <h2>
-            MCP servers <span class="t3 num">{mcpServers.value.length}</span>
+            MCP servers <span class="t3 num">{mcpServers.value.filter((one) => one.state === "connected" && !chosen.off.includes(`mcp:${one.name}`)).length} of {mcpServers.value.length}</span>
           </h2>
           {mcpServers.value.map((one) => (
             <div key={one.name} class="set">
+              <Toggle label={one.name} isOn={one.state !== "disabled" && !chosen.off.includes(`mcp:${one.name}`)} isFixed={one.state === "disabled"} set={(isOn) => turn(`mcp:${one.name}`, isOn)} />
               <span class="grow cut">{shown(one.name)}</span>
-              <span class={one.state === "connected" ? "row small t3" : "row small wait"}>
-                <span class={one.state === "connected" ? "dot ok" : "dot wait"} />
+              <span class={`row small ${one.state === "connected" || one.state === "disabled" ? "t3" : one.state === "failed" ? "fail" : "wait"}`}>
+                <span class={`dot ${one.state === "connected" ? "ok" : one.state === "disabled" ? "off" : one.state === "failed" ? "fail" : "wait"}`} />
                 {one.state === "connected" && typeof one.tools === "number" ? plural(one.tools, "tool") : shown(one.state)}
               </span>
             </div>
@@ -80,7 +85,10 @@ export function SettingsPane(): VNode {
         </h2>
         <textarea class="field area" aria-label="Instructions" rows={4} placeholder="What the model should know or do in every answer" value={chosen.instructions} onInput={(event) => change({ instructions: event.currentTarget.value })} />
         <div class="row pane-acts">
-          <button type="button" class="btn sm quiet" disabled={isUsual(chosen)} onClick={() => change({ ...DEFAULTS, model: chosen.model })}>
+          <button type="button" class="btn sm" onClick={() => openLayer("sent")}>
+            <Icon name="eye" small /> What will be sent
+          </button>
+          <button type="button" class="btn sm quiet" disabled={isUsual(chosen)} onClick={() => change({ ...DEFAULTS, model: chosen.model, inputs: chosen.inputs })}>
             Reset
           </button>
         </div>
@@ -107,29 +115,63 @@ export function SettingsPane(): VNode {
   );
 }
 
+/** What a person has approved for the whole session; taken back, its next call is asked about again. */
+function Approved({ session, isLive }: { session: string; isLive: boolean }): VNode | null {
+  const [tools, setTools] = useState<string[]>([]);
+  const keep = (found: { tool: string }[]) => setTools([...new Set(found.map((one) => one.tool))]);
+  useEffect(() => {
+    // A session is written down when its first run ends: until then there is nothing to ask for.
+    if (session === "" || isLive) setTools([]);
+    else void api.approvedIn(session).then(keep, () => setTools([]));
+  }, [session, isLive]);
+  if (tools.length === 0) return null;
+  return (
+    <section>
+      <h2>
+        Approved in this session <span class="t3 num">{tools.length}</span>
+      </h2>
+      {tools.map((tool) => (
+        <div key={tool} class="set">
+          <span class="grow mono-s cut">{shown(labelOf(tool))}</span>
+          <button type="button" class="lnk small" aria-label={`Take back the approval of ${shown(labelOf(tool))}`} onClick={() => void api.takeBack(session, tool).then(keep, () => undefined)}>
+            take back
+          </button>
+        </div>
+      ))}
+    </section>
+  );
+}
+
+function toolOf(name: string): ServerTool | undefined {
+  return serverTools.value.find((one) => one.name === name);
+}
+
+/** A tool, or an MCP server as `mcp:NAME`, that this session has or goes without. */
+function turn(name: string, isOn: boolean): void {
+  const others = settings.value.off.filter((one) => one !== name);
+  change({ off: isOn ? others : [...others, name] });
+}
+
 function isUsual(chosen: SessionSettings): boolean {
-  return JSON.stringify({ ...chosen, model: "" }) === JSON.stringify(DEFAULTS);
+  return JSON.stringify({ ...chosen, model: "", inputs: {} }) === JSON.stringify(DEFAULTS);
 }
 
 interface SwitchProps {
   label: string;
   /** What it does, in the words that the model reads. */
   about?: string | undefined;
-  /** The MCP server that it is of. */
-  from?: string | null | undefined;
   isOn: boolean;
   isFixed?: boolean;
   mode: string;
   set: (isOn: boolean) => void;
 }
 
-function Switch({ label, about = "", from = null, isOn, isFixed = false, mode, set }: SwitchProps): VNode {
+function Switch({ label, about = "", isOn, isFixed = false, mode, set }: SwitchProps): VNode {
   return (
     <div class="set">
       <Toggle label={label} isOn={isOn && mode !== "denied"} isFixed={isFixed || mode === "denied"} set={set} />
-      <span class="grow tool-words" title={shown(about)}>
-        <span class={isOn ? "mono-s cut" : "mono-s cut t2"}>{shown(label)}{from !== null && <span class="t3"> · {shown(from)}</span>}</span>
-        {about !== "" && <span class="small t3 cut">{shown(about.split("\n")[0] ?? "")}</span>}
+      <span class="grow tool-words" title={shown(about.split("\n")[0] ?? "")}>
+        <span class={isOn ? "mono-s cut" : "mono-s cut t2"}>{shown(label)}</span>
       </span>
       {isOn && (
         <span class={mode === "asks" ? "row small wait" : "row small t2"}>
@@ -161,7 +203,7 @@ function Slider({ name, value, min, max, step, usual, set }: SliderProps): VNode
     <>
       <span>{name}</span>
       <input type="range" class={value === null ? "sl unset" : "sl"} aria-label={name} aria-valuetext={value === null ? "as the server has it" : String(value)} min={min} max={max} step={step} value={value ?? usual} onInput={(event) => set(Number(event.currentTarget.value))} />
-      <button type="button" class="plain num" title="As the server has it" onClick={() => set(null)}>
+      <button type="button" class={value === null ? "plain num t3" : "plain num"} title="As the server has it" onClick={() => set(null)}>
         {value === null ? "server" : whole(value)}
       </button>
     </>

@@ -58,6 +58,11 @@ describe("a call that needs a person", () => {
     await answered(page, "Both are placed.");
     expect(await page.locator(".call >> nth=0").innerText()).toContain("approved for this session");
     expect(await page.locator("[data-ask]").count()).toBe(0);
+    await page.click("role=button[name=Settings]");
+    await page.click("role=button[name='Take back the approval of place_order']");
+    await page.waitForSelector("text=Approved in this session", { state: "detached" });
+    await ask(page, "order it");
+    await page.waitForSelector("[data-ask]"); // it is asked about again
   });
 
   test("D with a reason: the model reads it", async () => {
@@ -100,6 +105,7 @@ describe("a call that needs a person", () => {
     await page.click("text=Approve");
     await other.waitForSelector("[data-ask]", { state: "detached", timeout: 1500 });
     await answered(other, "Done");
+    await answered(page, "Done");
     expect(await other.locator(".call").innerText()).toContain("approved");
     expect(await talkText(other)).toBe(await talkText(page));
   });

@@ -145,3 +145,20 @@ test.each([320, 390, 768])("at %d px nothing scrolls sideways", async (width) =>
   await page.waitForSelector("iframe.built");
   expect(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)).toBe(0);
 });
+
+test("a page gets the copies of libraries that the server keeps, and is shown without the others", async () => {
+  const page = await open("/ui/build");
+  await page.fill("#wish", "A page with a library");
+  await page.press("#wish", "Enter");
+  await page.frameLocator("iframe.built >> nth=0").locator("#found:has-text('with its library')").waitFor();
+});
+
+test("the variant that was kept is kept in every browser of the owner", async () => {
+  const page = await open("/ui/build");
+  await page.fill("#wish", "The departures of a stop");
+  await page.press("#wish", "Enter");
+  const [answer] = await Promise.all([page.waitForResponse((one) => one.request().method() === "PATCH"), page.click("text=Keep B")]);
+  expect(answer.status()).toBe(200);
+  const other = await open(new URL(page.url()).pathname);
+  await other.waitForSelector("section[aria-label='Variant B'] >> role=button[name=Kept]");
+});

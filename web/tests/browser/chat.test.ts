@@ -36,11 +36,27 @@ test("the settings say of each tool what it does, and whether it asks", async ()
   const page = await open();
   await page.click("role=button[name=Settings]");
   const order = page.locator(".set:has([aria-label=place_order])");
-  await page.waitForSelector(".set >> text=Place an order.");
+  await order.locator("[title='Place an order.']").waitFor();
   expect(await order.innerText()).toContain("asks"); // the server's own rule, which no session can loosen
-  expect(await page.locator(".set:has([aria-label=calculate])").innerText()).toMatch(/calculate\s+Calculate\.\s+runs/);
+  expect(await page.locator(".set:has([aria-label=calculate])").innerText()).toMatch(/calculate\s+runs/);
   await page.click("role=switch[name='Ask me before any tool runs']");
   await page.waitForSelector(".set:has([aria-label=calculate]) >> text=asks");
+});
+
+test("an agent is asked with what its form says", async () => {
+  const page = await open();
+  await page.click("role=button[name=/^Model:/]");
+  expect(await page.isDisabled("role=button[name=/billing/]")).toBe(true); // its file cannot be read
+  await page.click("role=button[name=weather]");
+  await page.waitForSelector(".agent-form >> text=Tells the weather in one sentence.");
+  await page.click("text=Ask with these"); // a field that is required is asked for
+  expect(await page.evaluate(() => (document.activeElement as HTMLInputElement).ariaLabel)).toBe("city");
+  await page.keyboard.type("Lisbon");
+  await page.click("role=button[name=fahrenheit]");
+  await page.keyboard.press("Escape");
+  const [request] = await Promise.all([page.waitForRequest(/\/v1\/chat\/completions$/), ask(page, "And now?")]);
+  expect(request.postDataJSON()).toMatchObject({ model: "weather", inputs: { city: "Lisbon", preferred_unit: "fahrenheit" } });
+  await answered(page, "It is 21 degrees");
 });
 
 describe("a round of tools", () => {

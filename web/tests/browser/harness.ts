@@ -26,6 +26,15 @@ export function browserPath(): string | undefined {
  */
 const EXPECTED = /^Failed to load resource: the server responded with a status of 409 .*\/v1\/runs\/[^/]+\/(steer|cancel)$/;
 
+export interface ServerOptions {
+  /** Seconds between two pieces of an answer. */
+  pace?: number;
+  code?: boolean;
+  keys?: boolean;
+  /** A week of runs is there before the first page is: tests/web/gallery.py. */
+  gallery?: boolean;
+}
+
 export class PageServer {
   url = "";
   /** By name: those of tests/web/page_server.py. */
@@ -33,13 +42,14 @@ export class PageServer {
   private process: ChildProcess | null = null;
   private readonly data = mkdtempSync(join(tmpdir(), "ronda-page-"));
 
-  constructor(private readonly options: { pace?: number; code?: boolean; keys?: boolean } = {}) {}
+  constructor(private readonly options: ServerOptions = {}) {}
 
   async start(): Promise<void> {
     const port = this.url === "" ? "0" : new URL(this.url).port;
     const words = ["-m", "tests.web.page_server", "--data", this.data, "--port", port, "--pace", String(this.options.pace ?? 0.01)];
     if (this.options.code) words.push("--code");
     if (this.options.keys) words.push("--keys");
+    if (this.options.gallery) words.push("--gallery");
     const child = spawn(PYTHON, words, { cwd: ROOT, stdio: ["pipe", "pipe", "inherit"] });
     this.process = child;
     const told = await new Promise<{ url: string; keys: Record<string, string> }>((resolve, reject) => {
@@ -94,7 +104,7 @@ interface TraceEvent {
 }
 
 /** What the tests of a file share: one server, one browser, and pages that are closed after each test. */
-export function harness(options: { pace?: number; code?: boolean; keys?: boolean } = {}): {
+export function harness(options: ServerOptions = {}): {
   server: PageServer;
   open: (path?: string, context?: BrowserContextOptions) => Promise<Page>;
   tab: (page: Page, path: string) => Promise<Page>;
@@ -145,6 +155,7 @@ export function harness(options: { pace?: number; code?: boolean; keys?: boolean
     open: async (path = "/ui", context = {}) => {
       const opened = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce", ...context });
       contexts.push(opened);
+      if (options.gallery) await opened.request.post(`${server.url}/v1/login`, { data: { key: server.keys["ops"] } });
       const page = await opened.newPage();
       watch(page);
       await page.goto(server.url + path);

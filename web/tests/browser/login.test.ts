@@ -89,7 +89,7 @@ test("Operate shows what was spent of a budget; who may manage keys sees them, a
   await row.waitFor({ state: "detached" });
   const answer = await fetch(`${server.url}/v1/models`, { headers: { authorization: `Bearer ${server.keys["old"]}` } });
   expect(answer.status).toBe(401);
-  await other.waitForSelector("tr:has-text('admin') >> text=this one");
+  await other.waitForSelector("tr:has-text('admin') >> text=in use here");
   const { violations } = await new AxeBuilder({ page: other }).setLegacyMode(true).analyze();
   expect(violations.filter((one) => one.impact === "serious" || one.impact === "critical").map((one) => one.id)).toEqual([]);
 });
@@ -106,7 +106,7 @@ test("an operator sees the runs and errors of all owners, and none of their word
   const page = await open("/ui/operate");
   await logIn(page, "admin");
   await page.waitForSelector(".op-box:has-text('Runs of other owners') tr:has-text('guest'):has-text('waiting'):has-text('place_order')");
-  await page.waitForSelector(".op-box[aria-label='Errors of all owners'] li:has-text('1×')");
+  await page.waitForSelector(".op-box[aria-label='Errors of the last hour'] li:has-text('1×')");
   expect(await page.locator(".operate").innerText()).not.toContain("order it");
   await page.waitForSelector(".tile:has-text('Running') >> text=of all owners");
 });

@@ -48,7 +48,8 @@ test("what this server does not measure is said, not shown as nothing", async ()
   const page = await open("/ui/operate");
   await page.waitForSelector(".tile:has-text('Cost today') >> text=not measured yet");
   await page.waitForSelector("text=This server has no keys");
-  await page.waitForSelector("text=does not count calls of models yet");
+  await page.waitForSelector(".tile:has-text('First token') >> text=not measured yet");
+  await page.waitForSelector(".op-box:has-text('Models') td:text-is('unknown')"); // of a script no price is known
 });
 
 test("figures over all owners are shown where the server has them", async () => {
@@ -66,7 +67,7 @@ test("figures over all owners are shown where the server has them", async () => 
   await page.goto(`${server.url}/ui/operate`);
   await page.waitForSelector(".tile:has-text('Running') >> text=of 16");
   await page.waitForSelector(".tile:has-text('Cost today') >> text=$8.72");
-  expect(await page.locator("role=meter[name='Budget of finance']").getAttribute("aria-valuetext")).toBe("$93 of $100");
+  expect(await page.locator("role=meter[name='Budget of finance']").getAttribute("aria-valuetext")).toBe("$92.90 of $100");
   await page.waitForSelector("text=cools down 40 s");
   await page.waitForSelector("text=Engine slots");
   expect(await page.locator(".spark").count()).toBe(2);

@@ -1,4 +1,5 @@
-// Pictures of every view, in both themes and on a phone, from the real page: to be looked at beside the design. In web/pictures.
+// Pictures of the first minute, of an approval that is edited, and of what goes wrong, in both themes: to be looked at next to those of
+// the design. In web/pictures; gallery.test.ts takes those of the views that need a week of work.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { BrowserContextOptions, Page } from "playwright-core";
@@ -35,10 +36,8 @@ describe.each(["light", "dark"] as const)("in the %s theme", (colorScheme) => {
     await ask(page, QUESTION);
     await page.waitForSelector("[data-ask]");
     await page.waitForSelector(".fig img");
-    await shoot(page, `chat-${colorScheme}`);
     const phone = await open(new URL(page.url()).pathname, { ...context, ...PHONE });
     await phone.waitForSelector("[data-ask]");
-    await shoot(phone, `phone-approval-${colorScheme}`);
     await page.click("[data-ask] >> text=Edit");
     await page.locator(".edit-row:has-text('quantity') input").fill("1200");
     await shoot(page, `approval-edit-${colorScheme}`);
@@ -50,45 +49,12 @@ describe.each(["light", "dark"] as const)("in the %s theme", (colorScheme) => {
     await shoot(phone, `phone-chat-${colorScheme}`);
   });
 
-  test("the pictures of the documentation", async () => {
-    const small = { ...context, deviceScaleFactor: 1.5, viewport: { width: 1280, height: 800 } };
-    const page = await open("/ui", small);
-    await ask(page, "prepare Python, please");
-    await answered(page, "Ready.");
-    await page.click("role=button[name='Rename the session']");
-    await page.fill("role=textbox[name='Name of the session']", "December pallet shortage");
-    await page.keyboard.press("Enter");
-    await page.setInputFiles("input[type=file]", { name: "stock-2026.csv", mimeType: "text/csv", buffer: Buffer.from("site,day,moved\nnorth,1,96\n") });
-    await page.waitForSelector(".chip:has-text('stock-2026.csv'):not(:has-text('%'))");
-    await ask(page, "What is short in December? Use the stock export, check the carrier’s calendar, and order what is missing.");
-    await page.waitForSelector("[data-ask]");
-    await page.waitForSelector(".fig img");
-    await shoot(page, `docs-chat-${colorScheme}`);
-    await page.click("text=Open run");
-    await page.waitForSelector(".span.on");
-    await page.click(".s-model >> nth=1");
-    await page.waitForSelector(".cachemark");
-    await shoot(page, `docs-run-${colorScheme}`);
-    const build = await open("/ui/build", small);
-    await build.fill("#wish", "A page with the departures of a tram stop");
-    await build.press("#wish", "Enter");
-    await build.waitForSelector("text=Keep B");
-    await build.frameLocator("iframe.built >> nth=1").locator("#script:has-text('awake')").waitFor();
-    await shoot(build, `docs-build-${colorScheme}`);
-    await build.goto(new URL("/ui/runs", build.url()).href);
-    await build.waitForSelector(".run-row >> nth=3");
-    await shoot(build, `docs-runs-${colorScheme}`);
-    await build.goto(new URL("/ui/operate", build.url()).href);
-    await build.waitForSelector(".ap");
-    await shoot(build, `docs-operate-${colorScheme}`);
-  });
-
-  test("thinking beside the settings", async () => {
+  test("thinking next to the settings", async () => {
     const page = await open("/ui", context);
     await page.click("role=button[name=Settings]");
     await ask(page, "think about it");
     await page.waitForSelector(".thought.live");
-    await page.screenshot({ path: join(PICTURES, `settings-${colorScheme}.png`) });
+    await page.screenshot({ path: join(PICTURES, `thinking-${colorScheme}.png`) });
   });
 
   test("Markdown, a failure and a broken answer", async () => {
@@ -103,64 +69,9 @@ describe.each(["light", "dark"] as const)("in the %s theme", (colorScheme) => {
     await shoot(page, `states-${colorScheme}`);
   });
 
-  test("runs: the list, one as a waterfall, played again, and two side by side", async () => {
-    const page = await open("/ui", context);
-    await ask(page, QUESTION);
-    await page.waitForSelector("[data-ask]");
-    await page.click("text=Open run");
-    await page.waitForSelector(".span.on");
-    await shoot(page, `run-${colorScheme}`);
-    const phone = await open(new URL(page.url()).pathname, { ...context, ...PHONE });
-    await phone.waitForSelector(".span.on");
-    await shoot(phone, `phone-run-${colorScheme}`);
-    await page.click("role=slider");
-    await page.waitForSelector(".seen");
-    await shoot(page, `replay-${colorScheme}`);
-    for (const words of ["search for the calendar", "plan it, please"]) {
-      const other = await open("/ui", context);
-      await ask(other, words);
-      await other.waitForSelector(words === "plan it, please" ? "[data-ask]" : ".ending");
-    }
-    await page.goto(new URL("/ui/runs", page.url()).href);
-    await page.waitForSelector(".run-row >> nth=3");
-    await page.click("role=checkbox >> nth=0"); // the plan, and the question above: both have the same first steps
-    await page.click(".run-row:has-text('Which warehouse') >> nth=0 >> role=checkbox");
-    await shoot(page, `runs-${colorScheme}`);
-    await page.click("role=button[name=/^Compare/]");
-    await page.waitForSelector(".ch >> nth=1");
-    await shoot(page, `compare-${colorScheme}`);
-    await phone.goto(new URL("/ui/runs", page.url()).href);
-    await phone.waitForSelector(".run-row >> nth=2");
-    await shoot(phone, `phone-runs-${colorScheme}`);
-  });
-
-  test("build: a new page, and two variants after a change", async () => {
+  test("build, before anything was built", async () => {
     const page = await open("/ui/build", context);
+    await page.waitForSelector(".build-start");
     await shoot(page, `build-start-${colorScheme}`);
-    await page.fill("#wish", "A page with the departures of a tram stop");
-    await page.press("#wish", "Enter");
-    await page.waitForSelector("text=Keep B");
-    await page.fill("#wish", "Make delays visible at a glance");
-    await page.press("#wish", "Enter");
-    await page.waitForSelector(".ver >> nth=1");
-    await page.waitForSelector("text=Keep B");
-    await page.click("role=tab[name=Diff]");
-    await page.waitForSelector(".dl.new");
-    await shoot(page, `build-${colorScheme}`);
-    const phone = await open(new URL(page.url()).pathname, { ...context, ...PHONE });
-    await phone.waitForSelector("iframe.built");
-    await shoot(phone, `phone-build-${colorScheme}`);
-  });
-
-  test("operate, on a desk and on a phone", async () => {
-    const other = await open("/ui", context);
-    await ask(other, "order it");
-    await other.waitForSelector("[data-ask]");
-    const page = await open("/ui/operate", context);
-    await page.waitForSelector(".ap");
-    await shoot(page, `operate-${colorScheme}`);
-    const phone = await open("/ui/operate", { ...context, ...PHONE });
-    await phone.waitForSelector(".ap");
-    await shoot(phone, `phone-operate-${colorScheme}`);
   });
 });
