@@ -195,3 +195,15 @@ def _wait_for_words(devtools: ClientConnection) -> None:
             return
         assert time.monotonic() < ends, (missing, page)
         time.sleep(0.1)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.parametrize(("words", "model"), [((), "local:smollm2"), (("MODEL=ollama:qwen3",), "ollama:qwen3")])
+def test_make_serves_the_model_that_it_is_told_and_not_the_one_of_the_shell(words: tuple[str, ...], model: str) -> None:
+    environment = {**os.environ, "MODEL": "openai-chat:gpt-5.5", "MAKEFLAGS": ""}
+    command = ["make", "--dry-run", "serve", *words]
+
+    said = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+
+    assert f"ronda serve --model {model} " in said
+    assert "gpt-5.5" not in said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.speeds import QUICK_SECONDS, choose_slow, function_of, slow_tests
+from tests.speeds import NEED_MORE, QUICK_SECONDS, choose_slow, function_of, slow_tests
 
 TESTS = Path(__file__).parent
 
@@ -18,6 +18,15 @@ def test_the_longest_are_slow_until_the_rest_fits_and_each_folder_keeps_one() ->
 
     assert "tests/b/test_b.py::test_only" not in slow
     assert slow == [f"tests/a/test_a.py::test_{n}" for n in (3, 4, 5, 6, 7)]
+
+
+def test_a_test_that_needs_what_make_test_does_not_install_is_slow_however_short() -> None:
+    (site,) = NEED_MORE
+
+    assert choose_slow({f"{site}::test_search": 0.1, "tests/docs/test_other.py::test_it": 1.0}) == [
+        f"{site}::test_search"
+    ]
+    assert {name.partition("::")[0] for name in slow_tests()} >= set(NEED_MORE)
 
 
 def test_the_cases_of_a_test_go_together() -> None:

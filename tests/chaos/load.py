@@ -101,17 +101,22 @@ class Model:
         body = await request.json()
         messages = body["messages"]
         name = next(_text(one) for one in messages if one["role"] == "user")
-        round = sum(one["role"] == "assistant" for one in messages)
+        round_index = sum(one["role"] == "assistant" for one in messages)
         deltas: list[dict[str, Any]]
-        if name.startswith(ASKING) and round == 0:
+        if name.startswith(ASKING) and round_index == 0:
             function = {"name": "count_if_allowed", "arguments": json.dumps({"what": f"{name}-0"})}
             deltas, reason = (
                 [{"tool_calls": [{"index": 0, "id": "c0", "type": "function", "function": function}]}],
                 "tool_calls",
             )
-        elif round < ROUNDS and not name.startswith(ASKING):
+        elif round_index < ROUNDS and not name.startswith(ASKING):
             calls = [
-                {"index": at, "id": f"c{round}{at}", "type": "function", "function": _count(f"{name}-{round}-{at}")}
+                {
+                    "index": at,
+                    "id": f"c{round_index}{at}",
+                    "type": "function",
+                    "function": _count(f"{name}-{round_index}-{at}"),
+                }
                 for at in range(2)
             ]
             deltas, reason = [{"tool_calls": calls}], "tool_calls"
@@ -193,6 +198,10 @@ class Process:
         with log, (self._folder / "log").open("a") as file:
             for line in log:
                 file.write(line)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def send(self, which: signal.Signals) -> None:
         self._process.send_signal(which)

@@ -111,9 +111,9 @@ class Outages:
     def wrong(self) -> list[str]:
         """What was acknowledged and is not there."""
         server, found = self.servers[0], list[str]()
-        for id, content in self.files.items():
-            if server.ask("GET", f"/files/{id}/content") != content:
-                found.append(f"the file {id}, which was acknowledged, is not there")
+        for file_id, content in self.files.items():
+            if server.ask("GET", f"/files/{file_id}/content") != content:
+                found.append(f"the file {file_id}, which was acknowledged, is not there")
         for question, run in self.people.acknowledged.items():
             events = self.load.events(server, run)
             if not any(event["type"] == "answered" and event["id"] == question for event in events):
@@ -154,6 +154,8 @@ def outages(
             environment = s3.environment(stack.enter_context(s3.serving()))
             _make_bucket(environment["AWS_ENDPOINT_URL_S3"])
             store = ["--file-store", f"s3://{BUCKET}"]
+        else:
+            say("  S3's stand-in is not installed: files are kept in the data folder")
         flags = [*queue, "--database", cable.url, *store]
         servers = [Process(load.folder, model.flags, *flags, pause=pause, environment=environment) for _ in range(2)]
         for one in servers:

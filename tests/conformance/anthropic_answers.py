@@ -18,7 +18,7 @@ from ronda.core.parts import user
 from ronda.core.plan import AUTO, NO_OPTIONS
 from ronda.core.request import ModelRequest
 from ronda.wire.anthropic.client_request import Reader, read_plain, write_request
-from ronda.wire.errors import error_of
+from ronda.wire.upstream.errors import error_of
 
 
 def run(data: Path) -> PartResult:

@@ -35,7 +35,7 @@ from ronda.core.plan import AUTO, NONE, Options, ResponseFormat, ToolChoice, Too
 from ronda.core.request import ModelRequest
 from ronda.wire.anthropic import API, OLD_VERSION
 from ronda.wire.anthropic.client_request import write_request
-from ronda.wire.native import callers
+from ronda.wire.upstream.native import callers
 
 OPTIONS = {
     "model",
@@ -186,17 +186,17 @@ def _assistant(blocks: list[Json], content: Json) -> AssistantTurn:
 
 
 def _result(block: Json) -> ToolResult:
-    id, failed, content = block["tool_use_id"], bool(block.get("is_error")), block.get("content", "")
+    call_id, failed, content = block["tool_use_id"], bool(block.get("is_error")), block.get("content", "")
     known = block.keys() <= {"type", "tool_use_id", "is_error", "content"}
     if known and isinstance(content, str):
-        return ToolResult(id, content, failed)
+        return ToolResult(call_id, content, failed)
     parts = [Text(content)] if isinstance(content, str) else [_part(one) for one in content]
     texts = [part.text for part in parts if isinstance(part, Text)]
     attachments = tuple(part for part in parts if isinstance(part, (Image, File)))
     words_first = [type(part) for part in parts[: len(texts)]] == [Text] * len(texts)
     if known and words_first and len(texts) < 2 and len(texts) + len(attachments) == len(parts):
-        return ToolResult(id, "".join(texts), failed, attachments)
-    return ToolResult(id, "".join(texts), failed, attachments, native=_native(block))
+        return ToolResult(call_id, "".join(texts), failed, attachments)
+    return ToolResult(call_id, "".join(texts), failed, attachments, native=_native(block))
 
 
 def _tool(said: Json) -> ToolSpec:

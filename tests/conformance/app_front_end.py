@@ -132,9 +132,9 @@ def _turns(variant: list[Json], pages: list[str]) -> list[Json]:
 
 
 def _call_of(start: Json, variant: list[Json], pages: list[str]) -> Json:
-    name, input = start["data"]["name"], start["data"]["input"]
+    name, arguments = start["data"]["name"], start["data"]["input"]
     if name == "edit_file":  # its texts are shorter than what the page cuts
-        return {"name": name, "args": {"path": input["path"], "edits": input["edits"]}}
+        return {"name": name, "args": {"path": arguments["path"], "edits": arguments["edits"]}}
     *_, code = [message["value"] for message in variant if message["type"] == "setCode"]
     return {"name": name, "args": {"path": "index.html", "content": _page_with(code, pages)}}
 

@@ -92,15 +92,15 @@ def _assistant(parts: list[Json], model: str, at: int) -> tuple[AssistantTurn, l
 
 
 def _result(answer: Json, waiting: list[tuple[str, str]]) -> ToolResult:
-    by_id = [id for id, name in waiting if id == answer.get("id")]
-    id = by_id[0] if by_id else next(id for id, name in waiting if name == answer["name"])
-    waiting[:] = [one for one in waiting if one[0] != id]
+    by_id = [call_id for call_id, name in waiting if call_id == answer.get("id")]
+    call_id = by_id[0] if by_id else next(call_id for call_id, name in waiting if name == answer["name"])
+    waiting[:] = [one for one in waiting if one[0] != call_id]
     response = answer.get("response") or {}
     attached: list[Attachment] = [_media(part) for part in answer.get("parts") or []]
     failed = response.keys() == {"error"}
     content = response["error"] if failed else response.get("output") if response.keys() == {"output"} else response
     text = content if isinstance(content, str) else json.dumps(content)
-    return ToolResult(id, text, failed, tuple(attached))
+    return ToolResult(call_id, text, failed, tuple(attached))
 
 
 def _user_part(part: Json) -> UserPart:
@@ -154,10 +154,10 @@ def _choice(said: Json) -> ToolChoice:
 def _options(said: Json) -> Options:
     config: dict[str, Any] = said.get("generationConfig") or {}
     schema = next((_lower_case(config[name]) for name in _FORMATS if name in config), None)
-    format = None
+    answer_format = None
     if config.get("responseMimeType") == "application/json":
         raw = Raw(json.dumps(schema).encode())
-        format = ResponseFormat("json_object") if schema is None else ResponseFormat("json_schema", schema=raw)
+        answer_format = ResponseFormat("json_object") if schema is None else ResponseFormat("json_schema", schema=raw)
     extra: dict[str, Any] = {
         n: v for n, v in said.items() if n in ("safetySettings", "cachedContent", "modelArmorConfig")
     }
@@ -173,6 +173,6 @@ def _options(said: Json) -> Options:
         top_p=config.get("topP"),
         stop=tuple(config.get("stopSequences") or ()),
         seed=config.get("seed"),
-        response_format=format,
+        response_format=answer_format,
         extra={name: Raw(json.dumps(value).encode()) for name, value in extra.items()},
     )

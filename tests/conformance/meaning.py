@@ -98,12 +98,12 @@ def request(said: Json) -> dict[str, Json]:
         del found["tool_choice"]
     if isinstance(found.get("stop"), str):
         found["stop"] = [found["stop"]]
-    if (format := found.get("response_format")) is not None:
-        if format == {"type": "text"}:
+    if (answer_format := found.get("response_format")) is not None:
+        if answer_format == {"type": "text"}:
             del found["response_format"]
-        elif isinstance(format.get("json_schema"), dict):
-            schema = {name: value for name, value in format["json_schema"].items() if value is not None}
-            found["response_format"] = {**format, "json_schema": schema}
+        elif isinstance(answer_format.get("json_schema"), dict):
+            schema = {name: value for name, value in answer_format["json_schema"].items() if value is not None}
+            found["response_format"] = {**answer_format, "json_schema": schema}
     return {name: value for name, value in found.items() if value not in ([], {}, False) or name not in _OFF}
 
 

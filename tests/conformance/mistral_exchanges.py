@@ -109,7 +109,7 @@ def _find(found: list[Exchange], tally: Tally) -> list[tuple[Exchange, Exchange]
                 said = after.request["messages"]
                 if len(said) > at and said[at]["role"] == "assistant" and said[:at] == before.request["messages"]:
                     answer, recorded = naive.read(before)[0], meaning.message(said[at])
-                    calls = [[id, name, json.loads(arguments)] for id, name, arguments in answer.calls]
+                    calls = [[call_id, name, json.loads(arguments)] for call_id, name, arguments in answer.calls]
                     if recorded.get("tool_calls", []) == calls and _text(recorded) == answer.text:
                         pairs.append((before, after))
     return pairs

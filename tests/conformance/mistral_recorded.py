@@ -185,7 +185,7 @@ def _assistant(said: Json, model: str) -> AssistantTurn:
     elif text := "".join(chunk["text"] for chunk in content) if isinstance(content, list) else content:
         parts.append(Text(text))
     calls = [(call["id"], call["function"]) for call in said.get("tool_calls") or []]
-    parts += [ToolCall(id, function["name"], function["arguments"]) for id, function in calls]
+    parts += [ToolCall(call_id, function["name"], function["arguments"]) for call_id, function in calls]
     return AssistantTurn(tuple(parts), "stop", native)
 
 

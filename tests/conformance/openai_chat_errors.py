@@ -9,8 +9,8 @@ from tests.conformance.recordings import Exchange, Json, chat_exchanges
 from tests.conformance.report import PartResult, Tally, absent, same
 
 from ronda.errors import UpstreamError
-from ronda.wire.errors import error_of
 from ronda.wire.openai_chat.client_answer import Reader, read_plain
+from ronda.wire.upstream.errors import error_of
 
 
 def run(data: Path) -> PartResult:

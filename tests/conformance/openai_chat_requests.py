@@ -17,9 +17,9 @@ from tests.conformance.report import Excepted, PartResult, Tally, absent, same
 
 from ronda.core.request import ModelRequest
 from ronda.errors import BadRequest
-from ronda.wire.capabilities import NotHere
 from ronda.wire.openai_chat.client_request import write_request
 from ronda.wire.openai_chat.server_request import ChatRequest, read_request
+from ronda.wire.shared.capabilities import NotHere
 
 # Done by Ronda, per run, so never part of what it asks of a model.
 OURS = {

@@ -42,8 +42,10 @@ def _top(request: Json) -> Iterator[str]:
         yield "you must provide a model parameter"
     if "stream_options" in request and not request.get("stream"):
         yield "The 'stream_options' parameter is only allowed when 'stream' is enabled."
-    format = request.get("response_format") or {}
-    if format.get("type") == "json_schema" and not _NAME.fullmatch(format["json_schema"].get("name") or ""):
+    answer_format = request.get("response_format") or {}
+    if answer_format.get("type") == "json_schema" and not _NAME.fullmatch(
+        answer_format["json_schema"].get("name") or ""
+    ):
         yield "Invalid 'response_format.json_schema.name'"
 
 

@@ -24,12 +24,12 @@ from ronda.core.parts import AssistantTurn, Reasoning, Refusal, Text, ToolCall, 
 from ronda.core.plan import Plan, ToolSpec
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, UpstreamError
+from ronda.wire.codec.sse import SseReader
 from ronda.wire.openai_responses.client_answer import read_plain
 from ronda.wire.openai_responses.client_stream import Reader
 from ronda.wire.openai_responses.resource import StoredOptions
 from ronda.wire.openai_responses.server_answer import ResponseAnswer
 from ronda.wire.openai_responses.server_request import read_request
-from ronda.wire.sse import SseReader
 
 WHERE = Path("openresponses") / "openapi.json"
 # The events that only we have, which the schema cannot know.

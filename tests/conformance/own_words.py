@@ -1,8 +1,9 @@
 """Calls in models' own words: templates and outputs of our own making, in the shapes of public ones (`local.markup.shapes`).
 
 Of every shape that we know ourselves: its template is taken for no other, and what such a model writes is read whole, character
-by character and cut in two at every place. Of shapes that the engine works out, what such a model writes is read by its parser,
-if engine and default model are installed. Nothing of it is recorded, so it is played whatever data there is.
+by character and cut in two at every place; the same for shapes of which the family is learned from the template. Of shapes that
+the engine works out, what such a model writes is read by its parser, if engine and default model are installed. Nothing of it is
+recorded, so it is played whatever data there is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from tests.conformance.report import PartResult, Tally, same
-from tests.local.markup.foreign_shapes import FOREIGN
+from tests.local.markup.foreign_shapes import FOREIGN, LEARNED
+from tests.local.markup.learning import learned
 from tests.local.markup.outputs import Output, check, outputs, read
 from tests.local.markup.parsing import parse
 from tests.local.markup.shapes import OWN, Shape
@@ -32,6 +34,13 @@ def run(data: Path) -> PartResult:
         family = family_of(shape.template)
         for output in outputs(shape):
             tally.check("outputs, whole and at every cut", output.id, partial(_is_read, output, family))
+    for shape in LEARNED:
+        tally.check("templates that are taken for no other", shape.model, partial(_is_not_known, shape.template))
+        family = learned(shape)
+        for output in outputs(shape):
+            tally.check(
+                "outputs of learned templates, whole and at every cut", output.id, partial(_is_read, output, family)
+            )
     for name, template in OTHERS.items():
         tally.check("templates that are taken for no other", name, partial(_is_not_known, template))
     path = default_path()

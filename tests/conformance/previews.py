@@ -6,8 +6,8 @@ import json
 from random import Random
 from typing import Any
 
-from ronda.wire.partial_json import Patch, pointer
-from ronda.wire.preview import CallPreview
+from ronda.wire.codec.partial_json import Patch, pointer
+from ronda.wire.shared.preview import CallPreview
 
 
 class Watcher:

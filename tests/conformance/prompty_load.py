@@ -15,7 +15,7 @@ from tests.conformance.prompty_vectors import Json, canonical, expected_of, fits
 from tests.conformance.report import PartResult, Tally
 
 from ronda.prompty import load, schema, to_dict, validate_inputs
-from ronda.prompty.frontmatter import split
+from ronda.prompty.load import split
 from ronda.prompty.yaml_tree import parse_yaml
 from ronda.schema.validate import Validator
 

@@ -72,7 +72,7 @@ class _Recorded:
 
     @property
     def asked(self) -> dict[str, _Asked]:
-        return {one.id: one for round in self.rounds for one in round.asked}
+        return {one.id: one for round_index in self.rounds for one in round_index.asked}
 
     def line(self, round: _Round) -> Line:
         if not round.answered:

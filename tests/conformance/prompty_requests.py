@@ -9,11 +9,10 @@ from ronda.core.request import ModelRequest
 from ronda.prompty.errors import BadPrompty
 from ronda.prompty.message_parts import Message
 from ronda.prompty.model import FunctionTool, Prompty
-from ronda.prompty.options import options_of
 from ronda.prompty.requests import write_embedding, write_image
 from ronda.prompty.tool_specs import spec_of
 from ronda.prompty.turns import turns_of
-from ronda.prompty.upstream import Upstream, upstream_of
+from ronda.prompty.upstream import Upstream, options_of, upstream_of
 
 
 def write_request(

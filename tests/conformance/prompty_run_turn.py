@@ -131,7 +131,7 @@ def _told(turn: TurnView) -> Json:
         "delegatedState": _named(turn.held),
         "toolResults": len(turn.tool_results),
         "toolResultOrder": committed,
-        "toolOutcomes": {id: result.outcome for id, result in results.items()},
+        "toolOutcomes": {run_id: result.outcome for run_id, result in results.items()},
         "checkpoints": sum(event.kind == "checkpoint_created" for event in turn.events),
         "errorKind": turn.error_kind,
         "events": [msgspec.to_builtins(event) for event in turn.events],

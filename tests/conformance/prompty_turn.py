@@ -104,7 +104,7 @@ class _Case:
                 self._file(),
                 {"conversation": said["messages"], **(said.get("parent_inputs") or {})},
                 {name: _Tool(ToolSpec(name), self) for name in said.get("tool_functions") or {}},
-                on_event=lambda type, data: self.events.append((type, data)),
+                on_event=lambda kind, data: self.events.append((kind, data)),
                 cancel=self.cancel,
                 steering=self.steering,
                 guardrails=self._guardrails(),
@@ -249,14 +249,14 @@ class _Case:
 
     def _events(self, wanted: Json, error: Exception | None) -> None:
         types = {event["type"] for event in wanted}
-        ours = [{"type": type, "data": _plain(data)} for type, data in self.events if type in types]
+        ours = [{"type": kind, "data": _plain(data)} for kind, data in self.events if kind in types]
         fits(ours, wanted, "events")
 
     def _message_sequence(self, wanted: Json, error: Exception | None) -> None:
         fits(_like(self.turns, wanted), wanted, "message_sequence")
 
     def _trimmed_messages(self, wanted: Json, error: Exception | None) -> None:
-        trimmed = any(type == "compaction_complete" for type, _ in self.events)
+        trimmed = any(kind == "compaction_complete" for kind, _ in self.events)
         if wanted is None or not trimmed:
             assert trimmed is (wanted is not None), f"trimmed: {trimmed}, expected {wanted!r}"
             return
@@ -304,7 +304,7 @@ def _told(result: Json) -> str:
 
 
 def _last_messages(events: list[tuple[str, dict[str, Any]]]) -> list[Message]:
-    return next((data["messages"] for type, data in reversed(events) if type == "done"), [])
+    return next((data["messages"] for kind, data in reversed(events) if kind == "done"), [])
 
 
 def _plain(data: dict[str, Any]) -> Json:

@@ -45,9 +45,9 @@ from ronda.core.events import (
     ToolStarted,
     Warned,
 )
-from ronda.core.output import final_text
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.run import Run
+from ronda.core.transcript import final_text
 from ronda.prompty.message_parts import Message
 from ronda.prompty.turn_events import tool_error_kind
 from ronda.prompty.turns import count_of, messages_of
@@ -156,22 +156,24 @@ class TurnView:
                 self._failed_to_invoke(reason, outcomeUnknown=True)
             case ModelFailed(reason=reason):
                 self._failed_to_invoke(reason, exhausted=True)
-            case Checked(stage=stage, call_id=id):
-                if stage == "tool" and id is not None:
-                    self._permission(self._calls[id], event.allowed, event.problem)
+            case Checked(stage=stage, call_id=call_id):
+                if stage == "tool" and call_id is not None:
+                    self._permission(self._calls[call_id], event.allowed, event.problem)
                     self._close_round(run)
-            case Asked(id=question, call_id=id, kind=kind):
+            case Asked(id=question, call_id=call_id, kind=kind):
                 if kind == "approval":
-                    self._questions[question] = id
+                    self._questions[question] = call_id
             case Answered():
                 is_open = {one.id for one in run.questions}
-                for question in [id for id in self._questions if id not in is_open]:  # several, if it is remembered
+                for question in [
+                    call_id for call_id in self._questions if call_id not in is_open
+                ]:  # several, if it is remembered
                     call = self._calls[self._questions.pop(question)]
                     self._permission(call, event.decision == "approve", event.message)
                 self._close_round(run)
-            case ToolStarted(call_id=id):
-                call = self._calls[id]
-                if id not in self._permissions:
+            case ToolStarted(call_id=call_id):
+                call = self._calls[call_id]
+                if call_id not in self._permissions:
                     self._permission(call, True, "allow_all")
                 self._say("tool_execution_started", **_request(call))
             case ToolFinished(result=result):

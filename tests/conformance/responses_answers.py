@@ -14,10 +14,10 @@ from tests.conformance.report import PartResult, Tally, absent, same
 
 from ronda.core.events import ModelFinished
 from ronda.errors import UpstreamBroken, UpstreamError
-from ronda.wire.errors import error_of
 from ronda.wire.openai_responses.client_answer import read_plain
 from ronda.wire.openai_responses.client_stream import Reader
 from ronda.wire.openai_responses.items import Items
+from ronda.wire.upstream.errors import error_of
 
 
 def run(data: Path) -> PartResult:

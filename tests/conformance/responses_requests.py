@@ -115,12 +115,14 @@ def _taken_apart(said: Json) -> ModelRequest:
         extra["store"] = _raw(said["store"])
     if hosted := [tool for tool in said.get("tools") or [] if tool["type"] != "function"]:
         extra["tools"] = _raw(hosted)
-    format = None
+    answer_format = None
     text = dict(said.get("text") or {})
     if (text.get("format") or {}).get("type") in ("json_schema", "json_object"):
         read = text.pop("format")
         schema = _raw(read["schema"]) if "schema" in read else Raw(b"null")
-        format = ResponseFormat(read["type"], read.get("name", ""), schema, read.get("strict"), read.get("description"))
+        answer_format = ResponseFormat(
+            read["type"], read.get("name", ""), schema, read.get("strict"), read.get("description")
+        )
         extra.pop("text", None)
         if text:
             extra["text"] = _raw(text)
@@ -131,7 +133,7 @@ def _taken_apart(said: Json) -> ModelRequest:
         top_p=said.get("top_p"),
         parallel_tool_calls=said.get("parallel_tool_calls"),
         reasoning_effort=effort,
-        response_format=format,
+        response_format=answer_format,
         extra=extra,
     )
     return ModelRequest(
@@ -180,8 +182,8 @@ def _asked(said: Json) -> dict[str, Json]:
         del found["tool_choice"]
     if isinstance(found.get("text"), dict):
         found["text"] = {name: value for name, value in found["text"].items() if value is not None}
-        if (format := found["text"].get("format")) is not None:
-            found["text"]["format"] = {name: value for name, value in format.items() if value is not None}
+        if (answer_format := found["text"].get("format")) is not None:
+            found["text"]["format"] = {name: value for name, value in answer_format.items() if value is not None}
     return found
 
 
@@ -209,7 +211,7 @@ def _schema(file: Path) -> Callable[[bytes], None]:
 def follow_rules(said: list[Json]) -> None:
     """Every call answered once and behind it, no id twice, no thought without what follows it."""
     assert said, "no input at all"
-    open: dict[str, str] = {}
+    opened: dict[str, str] = {}
     used: set[str] = set()
     for at, item in enumerate(said):
         assert item.get("id") is None or item["id"] not in used, f"the id {item['id']} comes twice"
@@ -218,14 +220,14 @@ def follow_rules(said: list[Json]) -> None:
             case "function_call" | "custom_tool_call" as kind:
                 assert item["call_id"] not in used, f"the call {item['call_id']} comes twice"
                 used.add(item["call_id"])
-                open[item["call_id"]] = kind
+                opened[item["call_id"]] = kind
             case "function_call_output" | "custom_tool_call_output" as kind:
-                assert open.pop(item["call_id"], "nothing") + "_output" == kind, f"{item['call_id']} answers nothing"
+                assert opened.pop(item["call_id"], "nothing") + "_output" == kind, f"{item['call_id']} answers nothing"
             case "reasoning":
                 follows = turns_of.kind(said[at + 1]) if at + 1 < len(said) else "nothing"
                 assert follows != "nothing", "a thought that nothing follows"
                 assert not turns_of.is_clients(said[at + 1]), f"a thought followed by {follows}"
-    assert not open, f"{len(open)} calls without a result"
+    assert not opened, f"{len(opened)} calls without a result"
 
 
 def _check(turns: list[Turn], satisfies: Callable[[bytes], None], tools: tuple[ToolSpec, ...] = ()) -> None:
@@ -298,7 +300,7 @@ def _random_turns(dice: random.Random) -> list[Turn]:
         part for at, part in enumerate(parts) if not isinstance(part, ToolCall) or part.id not in _ids(parts[:at])
     )
     turn = AssistantTurn(kept, native=dice.choice([None, Native("anthropic", Raw(b"[1]"))]))
-    results = [ToolResult(id, dice.choice(_WORDS), attachments=_attachments(dice)) for id in calls]
+    results = [ToolResult(call_id, dice.choice(_WORDS), attachments=_attachments(dice)) for call_id in calls]
     dice.shuffle(results)
     return [turn, ToolTurn(tuple(results[: dice.randint(0, len(results))]))] if results else [turn]
 

@@ -71,8 +71,8 @@ _ENDS = ("response.completed", "response.incomplete")
 
 # Streams as other servers have them.
 _POORER: dict[str, Callable[[str], bool]] = {
-    "without deltas": lambda type: not type.endswith(".delta"),
-    "with nothing but the end": lambda type: type in _ENDS,
+    "without deltas": lambda kind: not kind.endswith(".delta"),
+    "with nothing but the end": lambda kind: kind in _ENDS,
 }
 
 

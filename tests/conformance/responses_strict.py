@@ -86,7 +86,7 @@ def _items(items: Json, thinks: bool) -> Iterator[str]:
                 yield f"Item '{item.get('id')}' of type 'reasoning' was provided without its required following item."
         if kind in ("message", *_OUTPUTS) and _was_thought_of(item) and not _has_thought(items, at):
             yield f"Item '{item['id']}' of type '{kind}' was provided without its required 'reasoning' item."
-    yield from [f"No tool output found for function call {id}." for id in asked]
+    yield from [f"No tool output found for function call {call_id}." for call_id in asked]
 
 
 def _was_thought_of(item: Json) -> bool:

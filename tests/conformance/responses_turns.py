@@ -30,7 +30,7 @@ from ronda.core.parts import (
     UserTurn,
 )
 
-API = "openai-responses@caller"  # whose words these are: see `ronda.wire.native`
+API = "openai-responses@caller"  # whose words these are: see `ronda.wire.upstream.native`
 WAITING_OUTPUTS = (
     "apply_patch_call_output",
     "computer_call_output",
@@ -100,8 +100,8 @@ def _assistant(said: list[Json]) -> AssistantTurn:
         elif kind(item) in ("function_call", "custom_tool_call"):
             parts.append(ToolCall(item["call_id"], item["name"], item.get("arguments") or item.get("input") or ""))
         elif waits(item):
-            id, name, members = waiting_call(item)
-            parts.append(ToolCall(id, name, json.dumps(members)))
+            response_id, name, members = waiting_call(item)
+            parts.append(ToolCall(response_id, name, json.dumps(members)))
         plain = plain and item.keys() <= {"type", "role", "content", "call_id", "name", "arguments"}
     return AssistantTurn(tuple(parts), native=None if plain else native(said))
 
@@ -119,8 +119,8 @@ def _client(item: Json) -> Turn:
 
 def _result(item: Json) -> ToolResult:
     if kind(item) in WAITING_OUTPUTS:
-        id = item.get("call_id") or item.get("approval_request_id") or item["id"]
-        return ToolResult(id, json.dumps(item.get("output")), native=native([item]))
+        call_id = item.get("call_id") or item.get("approval_request_id") or item["id"]
+        return ToolResult(call_id, json.dumps(item.get("output")), native=native([item]))
     if isinstance(item["output"], str):
         return ToolResult(item["call_id"], item["output"])
     text, *rest = [_part(part) for part in item["output"]] or [None]

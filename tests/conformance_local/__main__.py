@@ -123,8 +123,8 @@ def schemas(client: OpenAI, pool: ThreadPoolExecutor, data: Path) -> tuple[int, 
 
     def one(job: tuple[dict[str, Any], int]) -> bool | None:
         row, seed = job
-        format = {"type": "json_schema", "json_schema": {"name": "answer", "schema": row["schema"]}}
-        asked: dict[str, Any] = {"response_format": format, "seed": seed, "max_tokens": 1500}
+        answer_format = {"type": "json_schema", "json_schema": {"name": "answer", "schema": row["schema"]}}
+        asked: dict[str, Any] = {"response_format": answer_format, "seed": seed, "max_tokens": 1500}
         try:
             answer = client.chat.completions.create(
                 model="default", messages=[{"role": "user", "content": "Write a short example."}], **asked

@@ -14,11 +14,11 @@ from typing import Any
 def _tool(name: str, description: str, **parameters: str | dict[str, Any]) -> dict[str, Any]:
     """A parameter is "type: description", or a schema; "type?" need not be there."""
     texts = {key: value.partition(": ") for key, value in parameters.items() if isinstance(value, str)}
-    schemas = {key: {"type": type.rstrip("?"), "description": about} for key, (type, _, about) in texts.items()}
+    schemas = {key: {"type": kind.rstrip("?"), "description": about} for key, (kind, _, about) in texts.items()}
     schema = {
         "type": "object",
         "properties": {key: schemas.get(key, value) for key, value in parameters.items()},
-        "required": [key for key, (type, _, _) in texts.items() if not type.endswith("?")],
+        "required": [key for key, (kind, _, _) in texts.items() if not kind.endswith("?")],
     }
     return {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}
 

@@ -140,10 +140,10 @@ async def finds_nothing(client: Client) -> bool:
 async def forgets(client: Client) -> bool:
     async with client.socket() as turn:
         first = await turn("Remember the code word: ember. Reply with OK.", store=False)
-        id = first["response"]["id"]
+        response_id = first["response"]["id"]
         wrong = [{"type": "function_call_output", "call_id": "call_missing", "output": "nothing"}]
-        failed = await turn(wrong, store=False, previous_response_id=id)
-        retried = await turn("Go on.", store=False, previous_response_id=id)
+        failed = await turn(wrong, store=False, previous_response_id=response_id)
+        retried = await turn("Go on.", store=False, previous_response_id=response_id)
         return is_complete(first) and failed["type"] == "error" and is_lost(retried)
 
 

@@ -12,7 +12,9 @@ import pytest
 from ronda.cli.main import parse
 from ronda.cli.preferences import read_preferences
 from ronda.cli.settings import read_config
-from ronda.server.features.mcp.read_servers import read_servers
+from ronda.server.features.mcp.read_servers import servers_of
+from ronda.server.features.mcp.settings import McpSettings
+from ronda.server.features.web.settings import WebSettings
 from ronda.tools.search.settings import read_settings
 
 ROOT = Path(__file__).parent.parent.parent
@@ -54,7 +56,7 @@ def test_the_settings_are_understood(page: str, text: str, tmp_path: Path, monke
     file = tmp_path / "ronda.toml"
     file.write_text(text)
     config = read_config(argparse.Namespace(config=str(file)))
-    read_settings(config.search)
+    read_settings(config.part(WebSettings).search)
     assert config.tools == ((str(tmp_path / "my_tools.py"),) if "my_tools" in text else ())
     assert len(config.permission) == text.count("[[permission]]")
-    assert [server.name for server in read_servers(config.mcp_config, config.mcp)] == list(config.mcp)
+    assert [server.name for server in servers_of(config)] == list(config.part(McpSettings).mcp)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ronda.wire.mistral import field_tables
 from ronda.wire.mistral.agents import AgentBody, AgentUpdate
 from ronda.wire.mistral.chunks import Chunk
 from ronda.wire.mistral.conversations import Append, Restart, Start
@@ -26,13 +27,11 @@ def test_the_page_on_compatibility_is_up_to_date() -> None:
 
 
 def test_the_tables_of_mistrals_fields_have_each_of_them() -> None:
-    tables = importlib.import_module("field_tables")
-
-    assert tables.COMPLETION.keys() == {*CompletionBody.__struct_fields__, *REFUSED}
-    assert tables.MESSAGES.keys() == set(Message.__struct_fields__)
-    assert tables.AGENT.keys() == set(AgentBody.__struct_fields__) | set(AgentUpdate.__struct_fields__)
-    assert tables.START.keys() == set(Start.__struct_fields__)
-    assert tables.APPEND.keys() == set(Append.__struct_fields__)
-    assert tables.RESTART.keys() == set(Restart.__struct_fields__)
+    assert field_tables.COMPLETION.keys() == {*CompletionBody.__struct_fields__, *REFUSED}
+    assert field_tables.MESSAGES.keys() == set(Message.__struct_fields__)
+    assert field_tables.AGENT.keys() == set(AgentBody.__struct_fields__) | set(AgentUpdate.__struct_fields__)
+    assert field_tables.START.keys() == set(Start.__struct_fields__)
+    assert field_tables.APPEND.keys() == set(Append.__struct_fields__)
+    assert field_tables.RESTART.keys() == set(Restart.__struct_fields__)
     kinds: Any = Chunk
-    assert tables.CHUNKS.keys() == {kind.__struct_config__.tag for kind in kinds.__args__}
+    assert field_tables.CHUNKS.keys() == {kind.__struct_config__.tag for kind in kinds.__args__}

@@ -25,6 +25,14 @@ def test_a_printed_page_is_up_to_date(name: str, monkeypatch: pytest.MonkeyPatch
     assert page == (DOCS / f"{name}.md").read_text(), "run `make docs`"
 
 
+def test_the_printed_clients_are_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+
+    clients = importlib.import_module("make_clients").clients()
+
+    assert [file.name for file, text in clients.items() if file.read_text() != text] == [], "run `make docs`"
+
+
 def slugs(page: Path) -> set[str]:
     """The anchors of a page's headings, as both GitHub and the site make them."""
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)

@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,10 +29,10 @@ BUILDER = Path(sys.prefix) / "docs"
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """All that the search looks through, as one text in small letters."""
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the site is built into."""
     if not (BUILDER / "mkdocs").is_dir():
-        pytest.skip("the builder of the site is not installed: make docs")
+        pytest.skip("the builder of the site is not installed: make test-all and make docs install it")
     site = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(site)],
@@ -43,6 +44,12 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> str:
         check=False,
     )
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    return site
+
+
+@pytest.fixture(scope="module")
+def index(site: Path) -> str:
+    """All that the search looks through, as one text in small letters."""
     entries = json.loads((site / "search/search_index.json").read_text())["docs"]
     return re.sub(r"<[^>]+>", " ", " ".join(f"{one['title']} {one['text']}" for one in entries)).lower()
 
@@ -70,3 +77,24 @@ def test_the_search_finds_every_event(index: str) -> None:
 def test_the_search_finds_every_exception(index: str) -> None:
     found = [one for one in vars(errors).values() if inspect.isclass(one) and issubclass(one, errors.RondaError)]
     assert [one.__name__ for one in found if one.__name__.lower() not in index] == []
+
+
+def test_no_page_loads_anything_from_another_host(site: Path) -> None:
+    loaded = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=["']?(https?:[^"'\s>]+)""")
+    found = {(page.name, url) for page in site.rglob("*.html") for url in loaded.findall(page.read_text())}
+    assert found == set()
+
+
+def test_the_search_works_for_a_reader_who_opens_the_folder_without_a_server(site: Path) -> None:
+    browser = shutil.which("chromium-headless-shell")
+    if browser is None:
+        pytest.skip("chromium-headless-shell is not installed: make test-all installs it")
+    address = (site / "models/local.html").as_uri() + "?q=budget"
+    done = subprocess.run(
+        [browser, "--no-sandbox", "--virtual-time-budget=20000", "--dump-dom", address],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert re.search(r"\d+ matching documents", done.stdout) is not None

@@ -21,7 +21,7 @@ from ronda.core.parts import AssistantTurn, File, Image, Text, ToolCall, ToolTur
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Show
 from ronda.journal.memory import MemoryJournal
-from ronda.server.app import Server
+from ronda.server.app import Server, create_app
 from ronda.server.config import ServerConfig
 
 # Gemini's API is no door of ours, and Mistral's takes PDFs in a form that Chat Completions does not know.
@@ -74,7 +74,8 @@ class Knowing:
 async def upstream(model: Knowing) -> AsyncIterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = ServerConfig(model="script:knowing", port=listener.getsockname()[1], aliases=("small",))
-        server = uvicorn.Server(http_settings(Server(config, MemoryJournal(), provider=model)))
+        made = Server(config, MemoryJournal(), provider=model)
+        server = uvicorn.Server(http_settings(create_app(made), config, made.body_memory))
         serving = asyncio.create_task(server.serve([listener]))
         try:
             yield f"http://127.0.0.1:{config.port}"

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ronda.core.events import CallDelta, ModelFinished, Preview, ReasoningDelta, TextDelta
 from ronda.core.parts import AssistantPart, AssistantTurn, Reasoning, Text, ToolCall, ToolTurn, Turn, Usage, UserTurn
@@ -155,6 +155,11 @@ BOARD: Final = """<!doctype html>
 </body>
 </html>
 """
+WITH_LIBRARY: Final = """<!doctype html><html><head>
+<script src="https://code.jquery.com/jquery-3.7.1.min.js" integrity="sha256-of-another-version" crossorigin="anonymous"></script>
+<script src="https://unknown.example/nothing.js"></script></head>
+<body><h1 id="found">bare</h1><script>if (window.jQuery) window.jQuery("found");</script></body></html>
+"""
 HOSTILE_PAGE: Final = """<!doctype html><html><body><h1>Spy</h1><pre id="found"></pre><img src="https://evil.example/p.png"><script>
 const found = [];
 const attempt = (name, work) => { try { const got = work();
@@ -221,6 +226,7 @@ SCENES: Final[dict[str, Callable[[], list[Line]]]] = {
         Line(calls=(Call("create_file", {"path": "index.html", "content": BOARD}),), error=UNEVEN, status=400),
         says("The page is written."),
     ],
+    "library": lambda: [calls("create_file", path="index.html", content=WITH_LIBRARY), says("Written.")],
     "spy": lambda: [calls("create_file", path="index.html", content=HOSTILE_PAGE), says("Written.")],
     "long": _long,
     "slow": lambda: [calls("wait", seconds=30.0), says("It has waited.")],
@@ -230,55 +236,71 @@ SCENES: Final[dict[str, Callable[[], list[Line]]]] = {
     "broken": lambda: [calls("always_fails"), says("The tool failed, and I say so.")],
     "files": lambda: [says("I have read the file.")],
 }
+ABLE: Final = Capabilities(takes_addresses=True)
 DEFAULT: Final = "Here is an answer to that, in a few plain words."
 
 
-class Actor:
-    """Plays `SCENES`. `asked` is what it was sent, call by call."""
+Scenes: TypeAlias = Mapping[str, Callable[[], list[Line]]]
 
-    def __init__(self, pace: float) -> None:
+
+class Actor:
+    """Plays `scenes`. `asked` is what it was sent, call by call."""
+
+    def __init__(self, pace: float, scenes: Scenes = SCENES, capabilities: Capabilities = ABLE) -> None:
         self._pace = pace
+        self._scenes = scenes
+        self._capabilities = capabilities
         self.asked: list[list[Turn]] = []
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(takes_addresses=True)
+        return self._capabilities
+
+    @property
+    def is_night(self) -> bool:
+        """How the pages look that it writes: variants differ."""
+        return len(self.asked) % 2 == 0
+
+    async def pause(self, line: Line, pieces: int) -> None:
+        """Before a piece of a line that has so many."""
+        await asyncio.sleep(self._pace)
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         turns = list(request.turns)
         self.asked.append(turns)
-        line = _line(turns)
+        line = _line(turns, self._scenes)
         if line.error is not None and (line.error != UNEVEN or len(self.asked) % 2):
-            await asyncio.sleep(self._pace)
+            await self.pause(line, 1)
             raise UpstreamError(line.error, status=line.status, retryable=False)
         text = line.text
         if text == "HEARD":
             text = "I have read: " + _question(turns)[1]
-        parts = _parts(line, text, len(self.asked))
-        for batch in _pieces(line, text, parts):
+        parts = _parts(line, text, len(self.asked), is_night=self.is_night)
+        batches = _pieces(line, text, parts)
+        for batch in batches:
+            await self.pause(line, len(batches))
             show(batch)
-            await asyncio.sleep(self._pace)
         if line.cut:
             raise UpstreamBroken("the model's server broke off", retryable=False)
         return ModelFinished(AssistantTurn(tuple(parts), "tool_calls" if line.calls else "stop"), line.usage)
 
 
-def _line(turns: Sequence[Turn]) -> Line:
+def _line(turns: Sequence[Turn], scenes: Scenes) -> Line:
     start, words = _question(turns)
-    name = next((name for name in SCENES if re.search(rf"\b{name}\b", words.lower())), None)
+    name = next((name for name in scenes if re.search(rf"\b{name}\b", words.lower())), None)
     if name is None:
         # Words said into a run leave its scene as it is.
         starts = [at for at, turn in enumerate(turns) if type(turn) is UserTurn]
         for at in reversed(starts):
             words = _text_of(turns[at])
-            name = next((name for name in SCENES if re.search(rf"\b{name}\b", words.lower())), None)
+            name = next((name for name in scenes if re.search(rf"\b{name}\b", words.lower())), None)
             if name == "steer" and any(type(turn) is ToolTurn for turn in turns[at:]):
                 start = at
                 break
             name = None
     if name is None:
         return says(DEFAULT)
-    script = SCENES[name]()
+    script = scenes[name]()
     count = sum(type(turn) is AssistantTurn for turn in turns[start:])
     return script[min(count, len(script) - 1)]
 
@@ -293,17 +315,17 @@ def _text_of(turn: Turn) -> str:
     return " ".join([part.text for part in turn.parts if type(part) is Text])
 
 
-def _parts(line: Line, text: str, number: int) -> list[AssistantPart]:
+def _parts(line: Line, text: str, number: int, *, is_night: bool) -> list[AssistantPart]:
     parts: list[AssistantPart] = [Reasoning(line.reasoning)] if line.reasoning else []
     if text:
         parts.append(Text(text))
-    return [*parts, *[_call(call, number, at) for at, call in enumerate(line.calls)]]
+    return [*parts, *[_call(call, number, at, is_night=is_night) for at, call in enumerate(line.calls)]]
 
 
-def _call(call: Call, number: int, at: int) -> ToolCall:
+def _call(call: Call, number: int, at: int, *, is_night: bool) -> ToolCall:
     arguments: Any = call.arguments
-    if number % 2 == 0 and isinstance(arguments, dict) and arguments.get("content") == BOARD:
-        arguments = {**arguments, "content": BOARD.replace('class="day"', 'class="night"')}  # variants differ
+    if is_night and isinstance(arguments, dict) and 'class="day"' in str(arguments.get("content")):
+        arguments = {**arguments, "content": arguments["content"].replace('class="day"', 'class="night"')}
     return ToolCall(
         f"call_{number}_{at}", call.name, arguments if isinstance(arguments, str) else json.dumps(arguments)
     )

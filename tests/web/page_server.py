@@ -1,6 +1,7 @@
 """A server for tests of the page: `python -m tests.web.page_server --data DIR [--port N] [--pace SECONDS]`.
 
-It prints one line of JSON, `{"url": …}`, when it is up, and ends with its standard input.
+It prints one line of JSON, `{"url": …}`, when it is up, and ends with its standard input. With `--gallery` it has a week of runs
+behind it (`gallery.py`).
 """
 
 from __future__ import annotations
@@ -12,18 +13,33 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import uvicorn
+from msgspec import Struct
 from tests.web.actor import PACKAGES, Actor
+from tests.web.gallery import (
+    GALLERY_BUDGETS,
+    GALLERY_KEYS,
+    MAIN,
+    Cast,
+    Stage,
+    actor,
+    gallery_servers,
+    play,
+    searching,
+    staged,
+    tools,
+)
 
 from ronda import tool
 from ronda.cli.serve import http_settings
 from ronda.sandbox.policy import Policy
-from ronda.server.app import Server
-from ronda.server.config import ServerConfig
-from ronda.server.features.budgets.settings import BudgetLimit, BudgetOptions, BudgetSettings
-from ronda.server.features.code.code_tools import code_opener
+from ronda.server.app import Server, create_app
+from ronda.server.features.budgets.settings import BudgetLimit, BudgetOptions
+from ronda.server.features.table import make_config
 from ronda.server.storage import open_blobs, open_catalog, open_journal
 from ronda.store.keys import new_key
 from ronda.tools.function import as_tool
@@ -113,6 +129,85 @@ def write_agents(folder: Path) -> None:
     (folder / "billing.prompty").write_text("---\nmodel: [\n---\nsystem:\nHello.\n")
 
 
+def write_library(folder: Path) -> Path:
+    """What `ronda page setup` would keep: a file under the name that a CDN has for it."""
+    file = folder / "jquery/dist/jquery.min.js"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("window.jQuery = (id) => { document.getElementById(id).textContent = 'with its library'; };")
+    return folder
+
+
+class Options(Struct, frozen=True):
+    data: Path
+    pace: float
+    code: bool
+    keys: bool
+    gallery: bool
+
+
+def open_server(options: Options, port: int, stage: Stage | None = None) -> Server:
+    """`stage`: the clock of a gallery's week, while it is played."""
+    agents = options.data / "agents"
+    write_agents(agents)
+    has_code = options.code or options.gallery
+    budgets = GALLERY_BUDGETS if options.gallery else BUDGETS if options.keys else None
+    config = make_config(
+        {
+            "model": MAIN if options.gallery else "script:Actor",
+            "port": port,
+            "enable_search": True,
+            "enable_code_execution": has_code,
+            "enable_shell": has_code,
+            "sandbox": Policy(extra_fs_read=(PACKAGES,)) if PACKAGES else Policy(),
+            "agents": str(agents),
+            "page": {"folder": str(write_library(options.data / "page"))},
+            "agent_tools": {"default": ("carrier-desk",)},
+            **({} if budgets is None else {"budgets": budgets}),
+        }
+    )
+    own = (calculate, place_order) if options.gallery else (calculate, wait, always_fails, place_order)
+    server = Server(
+        config,
+        open_journal(options.data, config, None),
+        provider=actor(MAIN, stage, options.pace) if options.gallery else Actor(options.pace),
+        tools=[*[as_tool(one) for one in own], *(tools(stage) if options.gallery else [as_tool(read_file)])],
+        catalog=open_catalog(options.data, None, config.queue),
+        blobs=open_blobs(options.data, None),
+        given={"web": searching(search, stage), **({"mcp": gallery_servers()} if options.gallery else {})},
+        data_folder=options.data,
+    )
+    if options.gallery:
+        server.models.add(Cast(stage, options.pace))
+    return server
+
+
+async def add_keys(server: Server, names: Mapping[str, tuple[str, list[str]]]) -> tuple[dict[str, str], dict[str, str]]:
+    """The keys by their names, and the ids of their rows."""
+    keys, rows = {}, {}
+    for name, (owner, scopes) in names.items():
+        keys[name], row = new_key(owner, time.time(), scopes)
+        rows[name] = row.id
+        await server.catalog.keys.add(row)
+    return keys, rows
+
+
+async def play_week(options: Options) -> dict[str, str]:
+    """Fill the data folder, with a server that ends before the one that pages see. The keys of its owners."""
+    stage, now = Stage(), time.time()
+    with staged(stage):
+        stage.set(now - 8 * 86400)
+        listener = socket.create_server(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        server = open_server(options, port, stage)
+        keys, _ = await add_keys(server, GALLERY_KEYS)
+        serving = uvicorn.Server(http_settings(create_app(server), server.config, server.body_memory))
+        task = asyncio.create_task(serving.serve([listener]))
+        await play(f"http://127.0.0.1:{port}", keys, stage, now)
+        serving.should_exit = True
+        await task
+    return keys
+
+
 async def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, required=True)
@@ -122,41 +217,16 @@ async def main() -> None:
     parser.add_argument(
         "--keys", action="store_true", help="ask for keys, print them, and revoke one for each line 'NAME'"
     )
+    parser.add_argument("--gallery", action="store_true", help="play a week of runs first, for pictures")
     arguments = parser.parse_args()
-    agents = arguments.data / "agents"
-    write_agents(agents)
-    listener = socket.create_server(("127.0.0.1", arguments.port))
-    config = ServerConfig(
-        model="script:Actor",
-        port=listener.getsockname()[1],
-        enable_search=True,
-        enable_code_execution=arguments.code,
-        enable_shell=arguments.code,
-        sandbox=Policy(extra_fs_read=(PACKAGES,)) if PACKAGES else Policy(),
-        agents=str(agents),
-        agent_tools={"default": ("carrier-desk",)},
-        parts={BudgetSettings: BudgetSettings(BUDGETS)} if arguments.keys else {},
-    )
-    server = Server(
-        config,
-        open_journal(arguments.data, config, None),
-        provider=Actor(arguments.pace),
-        tools=[as_tool(one) for one in (read_file, calculate, wait, always_fails, place_order)],
-        catalog=open_catalog(arguments.data, None, config.queue),
-        blobs=open_blobs(arguments.data, None),
-        open_code=code_opener(config, arguments.data),
-        search_callback=search,
-        data_folder=arguments.data,
-    )
-    import uvicorn
-
-    keys: dict[str, str] = {}
+    options = Options(arguments.data, arguments.pace, arguments.code, arguments.keys, arguments.gallery)
+    keys: dict[str, str] = await play_week(options) if options.gallery else {}
     rows: dict[str, str] = {}
-    if arguments.keys:
-        for name, (owner, scopes) in KEYS.items():
-            keys[name], row = new_key(owner, time.time(), scopes)
-            rows[name] = row.id
-            await server.catalog.keys.add(row)
+    listener = socket.create_server(("127.0.0.1", arguments.port))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    server = open_server(options, listener.getsockname()[1])
+    if options.keys:
+        keys, rows = await add_keys(server, KEYS)
     revoking: set[asyncio.Task[Any]] = set()
 
     def hear() -> None:
@@ -166,9 +236,9 @@ async def main() -> None:
         for name in words.split():
             revoking.add(asyncio.ensure_future(server.catalog.keys.revoke(rows[name], time.time())))
 
-    serving = uvicorn.Server(http_settings(server))
+    serving = uvicorn.Server(http_settings(create_app(server), server.config, server.body_memory))
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), hear)
-    sys.stdout.write(json.dumps({"url": f"http://127.0.0.1:{config.port}", "keys": keys}) + "\n")
+    sys.stdout.write(json.dumps({"url": url, "keys": keys}) + "\n")
     sys.stdout.flush()
     await serving.serve([listener])
 
