@@ -9,7 +9,7 @@ from pathlib import Path
 from ronda.cli.commands import COMMANDS
 from ronda.cli.main import command_parsers
 from ronda.cli.serve_flags import flag_rows
-from ronda.server.config import LISTENING
+from ronda.server.setting import LISTENING
 
 PAGE = Path(__file__).parent / "commands.md"
 

@@ -10,13 +10,18 @@ import field_tables
 from ronda.journal.memory import MemoryJournal
 from ronda.server.app import Server, create_app
 from ronda.server.config import ServerConfig
+from ronda.server.doors.own import operations as own
 from ronda.server.doors.responses import stored_responses, websocket
+from ronda.server.http.operations import Operation
 from ronda.testing import ScriptedModel
 from ronda.wire.anthropic import blocks, declarations, fields
+from ronda.wire.mistral import field_tables as mistral
 from ronda.wire.openai_chat import server_request as chat
+from ronda.wire.openai_completions import server_request as text
 from ronda.wire.openai_responses import compaction
 from ronda.wire.openai_responses import input as items
 from ronda.wire.openai_responses import server_request as responses
+from ronda.wire.resources import embeddings
 
 # Of a server with the features that every server has.
 ROUTES = create_app(Server(ServerConfig(model="script:test"), MemoryJournal(), provider=ScriptedModel())).routes
@@ -37,9 +42,21 @@ A field with `null` counts as left out.
 """
 
 Table = Mapping[str, str]
+
+
+def _fates(operation: Operation) -> Table:
+    """What becomes of the parameters and fields of an address of our own: all are read, unless it says otherwise."""
+    return {
+        name: said if isinstance(said, str) else f"read: {said[1]}"
+        for name, said in {**operation.query, **operation.fields}.items()
+    }
+
+
 TABLES: dict[str, dict[str, Table]] = {
     "OpenAI Chat Completions": {
         "POST /v1/chat/completions": chat.FIELDS,
+        "POST /v1/completions": text.FIELDS,
+        "POST /v1/embeddings": embeddings.FIELDS,
         "Clients of Mistral's at this address": field_tables.MISTRAL_CLIENTS,
     },
     "OpenAI Responses": {
@@ -58,17 +75,17 @@ TABLES: dict[str, dict[str, Table]] = {
         "Members of `tool_choice`": field_tables.TOOL_CHOICE,
     },
     "Mistral Agents": {
-        "POST /v1/agents/completions": field_tables.COMPLETION,
-        "Members of `messages[]`": field_tables.MESSAGES,
-        "POST /v1/agents, PATCH /v1/agents/ID": field_tables.AGENT,
-        "POST /v1/conversations": field_tables.START,
-        "POST /v1/conversations/ID": field_tables.APPEND,
-        "POST /v1/conversations/ID/restart": field_tables.RESTART,
-        "Entries of `inputs`, by type": field_tables.ENTRIES,
-        "Chunks of `content`, by type": field_tables.CHUNKS,
+        "POST /v1/agents/completions": mistral.COMPLETION,
+        "Members of `messages[]`": mistral.MESSAGES,
+        "POST /v1/agents, PATCH /v1/agents/ID": mistral.AGENT,
+        "POST /v1/conversations": mistral.START,
+        "POST /v1/conversations/ID": mistral.APPEND,
+        "POST /v1/conversations/ID/restart": mistral.RESTART,
+        "Entries of `inputs`, by type": mistral.ENTRIES,
+        "Chunks of `content`, by type": mistral.CHUNKS,
     },
     "App stream": {"The first message of the WebSocket at /generate-code": field_tables.APP_STREAM},
-    "Ronda": {**field_tables.APPROVALS, **field_tables.RUNS, **field_tables.SESSIONS},
+    "Ronda": {name: _fates(one) for name, one in own.OPERATIONS.items() if one.query or one.fields},
 }
 
 

@@ -17,7 +17,7 @@ class Shop(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, template: str, *args: object) -> None:
         return
 
 

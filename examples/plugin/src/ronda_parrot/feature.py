@@ -11,9 +11,9 @@ from starlette.types import ASGIApp
 
 from ronda import tool
 from ronda.core.events import Event, RunFinished, TextDelta
-from ronda.core.output import final_text
 from ronda.core.parts import user
 from ronda.core.run import Run
+from ronda.core.transcript import final_text
 from ronda.drive import Tool
 from ronda.errors import BadRequest
 from ronda.server.config import ServerConfig
@@ -22,9 +22,9 @@ from ronda.server.http.incoming import Incoming, Json
 from ronda.server.http.routing import Dialect, Route
 from ronda.server.setting import Setting
 from ronda.store.sql import Sql
-from ronda.wire.capabilities import Capability
-from ronda.wire.door_request import DoorRequest
-from ronda.wire.failures import Failure
+from ronda.wire.shared.capabilities import Capability
+from ronda.wire.shared.door_request import DoorRequest
+from ronda.wire.shared.failures import Failure
 
 _encode: Final = msgspec.json.encode
 
