@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -48,8 +49,30 @@ async def test_it_is_a_valid_document_at_our_address_and_at_mistralrs(door: Door
     assert (document["openapi"], same) == ("3.1.0", document)
 
 
-def test_every_address_is_described() -> None:
-    features = made_server().features
+# Every feature in the box that brings addresses only where a setting asks for it.
+EVERYTHING: Json = {
+    "model": "script:test",
+    "metrics": {"enabled": True},
+    "budgets": {"enabled": True},
+    "notices": True,
+    "schedules": True,
+    "rates": {"requests": 1000},
+    "oidc": {
+        "issuer": "https://id.example",
+        "client_id": "ronda",
+        "redirect_url": "https://ronda.example/v1/oidc/callback",
+    },
+}
+
+
+@cache
+def server_with_everything() -> Server:
+    return Server(make_config(EVERYTHING), MemoryJournal(), provider=ScriptedModel())
+
+
+@pytest.mark.parametrize("make_server", [made_server, server_with_everything])
+def test_every_address_is_described(make_server: Callable[[], Server]) -> None:
+    features = make_server().features
     rows = {f"{row.method} {row.path}" for feature in features.all for row in feature.routes()}
     assert set(features.operations()) == rows
 

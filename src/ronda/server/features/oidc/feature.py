@@ -36,6 +36,7 @@ from ronda.server.features.sign_in.ways import LoginWay
 from ronda.server.http.auth import KeyAuth, Unauthorized
 from ronda.server.http.browser_guard import is_loopback
 from ronda.server.http.incoming import Header, Incoming, Whole
+from ronda.server.http.operations import Operation
 from ronda.server.http.routing import Dialect, Route
 from ronda.store.keys import check_owner
 from ronda.store.owners import OwnerRows
@@ -117,6 +118,21 @@ class Oidc(Feature):
             Route("GET", "/v1/oidc/login", _OWN, self.login, "public", loads=_LOADS),
             Route("GET", CALLBACK, _OWN, self.callback, "public", loads=_LOADS),
         ]
+
+    def operations(self) -> Mapping[str, Operation]:
+        return {
+            "GET /v1/oidc/login": Operation(summary="Send a browser to the sign-in provider", answer=None, status=302),
+            f"GET {CALLBACK}": Operation(
+                summary="Where the sign-in provider sends the browser back to; it leaves with a cookie",
+                query={
+                    "state": (str, "as this server gave it to the provider"),
+                    "code": (str, "of the provider, for what it says of the person"),
+                    "error": (str, "of the provider, where it refuses the person"),
+                },
+                answer=None,
+                status=302,
+            ),
+        }
 
     # ---- the two steps -----------------------------------------------------------------------------------------------
 
