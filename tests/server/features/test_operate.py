@@ -6,6 +6,7 @@ import json
 import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ from tests.timeouts import TIMEOUT
 from tests.tools.mcp.serving import http
 
 from ronda import tool
+from ronda.journal import RunSurvey
+from ronda.journal.memory import MemoryJournal
 from ronda.journal.sqlite import SqliteJournal
 from ronda.providers.script import fails
+from ronda.server.features.operate.feature import last_midnight
 from ronda.store.keys import new_key
 from ronda.testing import ScriptedModel, calls, says
 
@@ -209,3 +213,42 @@ def test_servers_that_share_a_database_see_each_other_and_all_runs(tmp_path: Pat
     assert [row["is_this"] for row in said["process_list"]].count(True) == 1
     assert said["journal"]["bytes"] > 0
     assert (sum(step["started"] for step in steps["data"]), errors["data"]) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("now", "timezone", "midnight"),
+    [
+        ("2026-11-18T01:30:00+00:00", "UTC", "2026-11-18T00:00:00+00:00"),
+        ("2026-11-18T01:30:00+00:00", "America/New_York", "2026-11-17T05:00:00+00:00"),
+        ("2026-11-18T23:30:00+00:00", "Asia/Tokyo", "2026-11-18T15:00:00+00:00"),
+        ("2026-10-25T12:00:00+00:00", "Europe/Berlin", "2026-10-24T22:00:00+00:00"),  # which has 25 hours
+    ],
+)
+def test_a_day_begins_at_midnight_where_the_operator_is(now: str, timezone: str, midnight: str) -> None:
+    began = last_midnight(datetime.fromisoformat(now).timestamp(), timezone)
+    assert began == datetime.fromisoformat(midnight).timestamp()
+
+
+class Asked(MemoryJournal):
+    """Notes what spans it is asked about."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spans: list[tuple[float, float]] = []
+
+    async def survey_runs(self, since: float, until: float, pieces: int) -> RunSurvey:
+        self.spans.append((since, until))
+        return await super().survey_runs(since, until, pieces)
+
+
+async def test_the_cost_of_today_is_of_the_day_that_budgets_count(door: Door) -> None:
+    journal, zone = Asked(), "Asia/Kathmandu"  # whose midnight is no full hour elsewhere
+    async with (
+        door.serving(ScriptedModel(), journal=journal, budgets={"timezone": zone}) as served,
+        soon(),
+        served.http.get(f"{served.url}/operate") as answer,
+    ):
+        assert answer.status == 200
+
+    [_, (since, until)] = journal.spans
+    assert since == min(last_midnight(until, zone), until - 1.0)

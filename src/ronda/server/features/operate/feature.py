@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
 
 from starlette.types import ASGIApp
 
@@ -19,6 +21,7 @@ from ronda.errors import BadRequest, NotFound
 from ronda.journal import ListedState, RunModel, RunQuery, RunStep, RunSummary
 from ronda.server.config import ServerConfig
 from ronda.server.doors.dialects import OWN
+from ronda.server.features.budgets.settings import BudgetSettings
 from ronda.server.features.contract import Feature, Services
 from ronda.server.http.incoming import Incoming, Json
 from ronda.server.http.operations import Operation
@@ -41,7 +44,6 @@ LONGEST_SPAN: Final = 31 * 86400.0  # seconds
 _HOUR: Final = 3600.0
 _MINUTES: Final = 60  # pieces of the hour that the first look shows
 _LATELY: Final = 5  # minutes that tokens a minute are the mean of: one alone jumps
-_DAY: Final = 86400.0
 _COST_SECONDS: Final = 30.0  # the cost of a day is looked up again after: it goes through all runs of the day
 _OPEN: Final[tuple[ListedState, ...]] = ("queued", "running", "waiting")
 
@@ -54,6 +56,7 @@ class Operate(Feature):
         self._others = services.answering.others
         self._clock = services.clock
         self._began = services.clock()
+        self._timezone = settings.part(BudgetSettings).budgets.timezone
         self._cost_today: tuple[float, float | None] = (0.0, None)  # until when it holds, and the dollars
 
     def routes(self) -> Sequence[Route]:
@@ -106,11 +109,11 @@ class Operate(Feature):
         return Json(encode(body))
 
     async def _cost_of_day(self, now: float) -> float | None:
-        """Since midnight, UTC; None where no price is known."""
+        """Since midnight in the operator's time zone, as budgets count days; None where no price is known."""
         until, cost = self._cost_today
         if now >= until:
-            midnight = min(now - now % _DAY, now - 1.0)
-            survey = await self._runs.journal.survey_runs(midnight, now, 1)
+            midnight = last_midnight(now, self._timezone)
+            survey = await self._runs.journal.survey_runs(min(midnight, now - 1.0), now, 1)
             cost = survey.steps[0].cost
             self._cost_today = now + _COST_SECONDS, cost
         return cost
@@ -167,6 +170,12 @@ class Operate(Feature):
             found = await replicas.processes()
             return [{"name": one.name, "since": one.since, "is_this": one.is_this} for one in found]
         return [{"name": f"{socket.gethostname()} {os.getpid()}", "since": self._began, "is_this": True}]
+
+
+def last_midnight(now: float, timezone: str) -> float:
+    """When the day began that it is there. A day on which clocks are changed has another length than others."""
+    today = datetime.fromtimestamp(now, ZoneInfo(timezone))
+    return today.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
 
 
 def _row(one: RunSummary) -> dict[str, Any]:
