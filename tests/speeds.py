@@ -24,6 +24,8 @@ SLOW_TESTS: Final = Path(__file__).parent / "slow_tests.txt"
 QUICK_SECONDS: Final = 150.0
 # Each folder keeps so many of its quickest functions, however long they take.
 KEPT_PER_FOLDER: Final = 1
+# Always quick: whichever await of a store fails is tried with every change, since what breaks is not where the change is.
+ALWAYS_QUICK: Final = ("tests/server/services/test_failing_stores.py",)
 # They need what only `make test-all` and `make test-slow` install: as quick tests they would be skipped everywhere.
 NEED_MORE: Final = ("tests/docs/test_site.py",)
 
@@ -71,6 +73,7 @@ def choose_slow(seconds: Mapping[str, float]) -> list[str]:
     for name in sorted(seconds, key=lambda one: seconds[one]):
         quickest[_folder(name)].append(name)
     kept = {name for names in quickest.values() for name in names[:KEPT_PER_FOLDER]}
+    kept |= {name for name in seconds if name.partition("::")[0] in ALWAYS_QUICK}
     left = sum(seconds.values())
     slow = need_more
     for name in sorted(seconds, key=lambda one: -seconds[one]):

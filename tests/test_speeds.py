@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.speeds import NEED_MORE, QUICK_SECONDS, choose_slow, function_of, slow_tests
+from tests.speeds import ALWAYS_QUICK, NEED_MORE, QUICK_SECONDS, choose_slow, function_of, slow_tests
 
 TESTS = Path(__file__).parent
 
@@ -27,6 +27,16 @@ def test_a_test_that_needs_what_make_test_does_not_install_is_slow_however_short
         f"{site}::test_search"
     ]
     assert {name.partition("::")[0] for name in slow_tests()} >= set(NEED_MORE)
+
+
+def test_stores_that_fail_are_tried_with_every_change_however_long_that_takes() -> None:
+    (stores,) = ALWAYS_QUICK
+    seconds = {f"{stores}::test_long": 2 * QUICK_SECONDS, "tests/server/services/test_other.py::test_it": 1.0}
+    seconds |= {"tests/server/services/test_other.py::test_more": 2.0}
+
+    assert choose_slow(seconds) == ["tests/server/services/test_other.py::test_more"]
+    assert (TESTS.parent / stores).is_file()
+    assert [name for name in slow_tests() if name.startswith(stores)] == []
 
 
 def test_the_cases_of_a_test_go_together() -> None:
