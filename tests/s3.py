@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,8 +34,13 @@ def serving() -> Iterator[str]:
     env = {**os.environ, "PYTHONPATH": str(PACKAGES), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         assert process.stderr is not None
+        # It writes a line for each request, and stops at a pipe that is full.
+        reading = threading.Thread(target=deque, args=(process.stderr, 0), daemon=True)
         try:
             found = next(url for line in process.stderr if (url := re.search(r"http://127\.0\.0\.1:\d+", line)))
+            reading.start()
             yield found.group()
         finally:
             process.kill()
+            if reading.ident is not None:
+                reading.join()
