@@ -6,7 +6,7 @@ provider's own JSON of a turn rides beside the neutral parts as `Native`, to be 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Raw, Struct
@@ -265,3 +265,21 @@ def has_files(turns: Iterable[Turn]) -> bool:
                 if type(part) is File:
                     return True
     return False
+
+
+def are_words(turns: Sequence[Turn]) -> bool:
+    """Whether nothing but text was said: no pictures or files, no calls and no results. False where only some were looked at."""
+    if type(turns) is KnownTurns:
+        return False
+    for turn in turns:
+        if type(turn) is UserTurn:
+            for part in turn.parts:
+                if type(part) is not Text:
+                    return False
+        elif type(turn) is AssistantTurn:
+            for said in turn.parts:
+                if type(said) is ToolCall:
+                    return False
+        elif type(turn) is ToolTurn:
+            return False
+    return True

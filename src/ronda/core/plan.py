@@ -6,12 +6,15 @@ handlers are found by name when the run is driven.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, overload
 
 from msgspec import Raw, Struct
 
 from ronda.core.limits import RETRY, Limits, Retry
 from ronda.core.parts import NULL
+
+T = TypeVar("T")
 
 ANY_OBJECT = Raw(b'{"type":"object"}')
 
@@ -128,7 +131,31 @@ class Options(Struct, frozen=True, omit_defaults=True):
 NO_OPTIONS = Options()
 
 
-class Plan(Struct, frozen=True, omit_defaults=True):
+class Once(Generic[T]):
+    """A property of a plan that is worked out when it is first asked for: usual requests share one plan.
+
+    (That of `functools` takes a lock until Python 3.12.)
+    """
+
+    def __init__(self, find: Callable[[Any], T]) -> None:
+        self._find = find
+        self._name = find.__name__
+        self.__doc__ = find.__doc__
+
+    @overload
+    def __get__(self, plan: None, owner: type) -> Once[T]: ...
+
+    @overload
+    def __get__(self, plan: object, owner: type) -> T: ...
+
+    def __get__(self, plan: object | None, owner: type) -> Once[T] | T:
+        if plan is None:
+            return self
+        found = plan.__dict__[self._name] = self._find(plan)
+        return found
+
+
+class Plan(Struct, frozen=True, omit_defaults=True, dict=True):
     model: str
     tools: tuple[ToolSpec, ...] = ()
     choice: ToolChoice = AUTO
@@ -154,7 +181,7 @@ class Plan(Struct, frozen=True, omit_defaults=True):
         str, ...
     ] = ()  # calls that a person has let send data out in this session, each as `core.taint.send_key` has it
 
-    @property
+    @Once
     def shown_tools(self) -> tuple[ToolSpec, ...]:
         """Those that the model is shown from the start."""
         for tool in self.tools:
@@ -162,7 +189,7 @@ class Plan(Struct, frozen=True, omit_defaults=True):
                 return tuple([tool for tool in self.tools if not tool.deferred])
         return self.tools
 
-    @property
+    @Once
     def runs_tools(self) -> bool:
         """False in the ordinary client-side flow, where the caller runs the loop and we hand over what the model wrote.
 
@@ -172,12 +199,17 @@ class Plan(Struct, frozen=True, omit_defaults=True):
             return True
         return bool(self.tools) and any(tool.kind != "caller" or tool.strict for tool in self.tools)
 
-    @property
+    @Once
+    def has_labels(self) -> bool:
+        """Some of its tools say what they give, or that they send data out (`core.taint`)."""
+        return any(tool.labels for tool in self.tools)
+
+    @Once
     def has_callers(self) -> bool:
         """Some of its tools are the caller's to run."""
         return bool(self.tools) and any(tool.kind == "caller" for tool in self.tools)
 
-    @property
+    @Once
     def announces_calls(self) -> bool:
         """Calls of the caller's go out as they arrive, and a turn that makes one is never asked for again.
 
@@ -195,7 +227,7 @@ class Plan(Struct, frozen=True, omit_defaults=True):
                 callers = True
         return not ours or (callers and self.tool_calls == "all")
 
-    @property
+    @Once
     def holds_text(self) -> bool:
         """The answer must be JSON, or pass a guardrail: what else is said on the way, or was said wrong, is not shown."""
         if "output" in self.guards:

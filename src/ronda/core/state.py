@@ -12,7 +12,17 @@ from ronda.core.events import Answered, Asked, Budget, Checked, Event, ModelFail
 from ronda.core.found_tools import shown_in
 from ronda.core.limits import LimitName
 from ronda.core.obligations import Obligations
-from ronda.core.parts import NO_USAGE, AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn, Usage, UserTurn
+from ronda.core.parts import (
+    NO_USAGE,
+    AssistantTurn,
+    ToolCall,
+    ToolResult,
+    ToolTurn,
+    Turn,
+    Usage,
+    UserTurn,
+    are_words,
+)
 from ronda.core.permissions import permitted_tools
 from ronda.core.plan import Plan, ToolSpec
 from ronda.core.sizes import LARGE, start_size
@@ -42,6 +52,7 @@ class RunState:
         "_stuck",
         "_trusted",
         "_unchecked_output",
+        "began_with_words",
         "budget",
         "children_asked",
         "denied",
@@ -115,11 +126,12 @@ class RunState:
         self._is_guarded = bool(plan.guards) or plan.context_budget is not None
         self._is_timed = plan.limits.seconds is not None
         self._at = start.at  # of the newest fact, where time is limited
-        self.marks = marks_in(start.turns)  # what the model has read (`core.taint`)
+        self.began_with_words = are_words(start.turns)
+        self.marks = CLEAN if self.began_with_words else marks_in(start.turns)  # what the model has read (`core.taint`)
         if start.marks:
             self.marks |= marks_of(start.marks)
-        self._hosted_marks = marks_of_hosted(plan.tools) if plan.tools else CLEAN
-        if plan.tools and may_leak(plan.tools):
+        self._hosted_marks = marks_of_hosted(plan.tools) if plan.has_labels else CLEAN
+        if plan.has_labels and may_leak(plan.tools):
             self._may_leak = True
             self.marks |= marks_by_name(start.turns, {name: tool.labels for name, tool in self.tools.items()})
 

@@ -125,9 +125,8 @@ class Driver:
         self.sampled: dict[str, tuple[int, Usage]] = {}  # how often a call has asked the model, and what that used
         self.is_strict = bool(run.plan.tools) and any(spec.strict for spec in run.plan.tools)
         self.has_callers = run.plan.has_callers
-        self.turns = repair(
-            run.turns, known_of(run.start.turns)
-        )  # what the model is shown; the stored copy stays as it was
+        # What the model is shown; the stored copy stays as it was. What began with words has calls of ours, which are answered.
+        self.turns = run.turns if run.began_with_words else repair(run.turns, known_of(run.start.turns))
 
     def go_on_from(self, scratch: dict[str, Any]) -> None:
         """What was written down for a run before, whose turns this one begins with."""

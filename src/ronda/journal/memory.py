@@ -65,7 +65,7 @@ class _RunRecord:
         self.calls: list[tuple[str, str]] = []
         self.questions: tuple[OpenQuestion, ...] | None = None
         self.waits_within = False
-        self.tally = Tally()
+        self.tally: Tally | None = None
         self.counted = 0  # how many of the events it has: they are counted when a list asks
 
     @property
@@ -95,9 +95,10 @@ class _RunRecord:
         )
 
     def _figures(self) -> Figures:
-        self.tally.add(self.events[self.counted :])
+        tally = self.tally = self.tally or Tally()
+        tally.add(self.events[self.counted :])
         self.counted = len(self.events)
-        return self.tally.figures
+        return tally.figures
 
 
 class MemoryJournal:

@@ -90,7 +90,9 @@ class App:
             return
         server = self._server
         request = Incoming(scope, receive, NO_PLACES, "", server.body_memory)
-        if not is_let_in and caller is None and (other := self._guard.instead(scope, request.headers)) is not None:
+        headers, guard = request.headers, self._guard
+        no_page_asks = b"origin" not in headers and headers.get(b"host") in guard.ours  # nearly always
+        if not (no_page_asks or is_let_in) and caller is None and (other := guard.instead(scope, headers)) is not None:
             await other(scope, receive, send)
             return
         watches = server.features.watches
@@ -112,16 +114,16 @@ class App:
                 server.features.report_request(request, route)
             if not (LOADED.issuperset(route.dialect.loads) and LOADED.issuperset(route.loads)):
                 await load(*route.dialect.loads, *route.loads)
-            headers: Sequence[Header] = ()
+            more: Sequence[Header] = ()
             opened: OpenRequest | None = None
             try:
                 if caller is not None:
                     await self._callers.sign_in_letter(request, caller)
                 else:
-                    if route.scope != "public":
+                    if route.scope != "public" and not self._callers.sign_in_at_once(request):
                         await self._callers.sign_in(request)
                     if server.features.admitting:
-                        headers = await server.features.admit(request, route)
+                        more = await server.features.admit(request, route)
                 if request.rights is not RIGHTS.get():
                     RIGHTS.set(request.rights)
                 if request.key:
@@ -158,8 +160,8 @@ class App:
             finally:
                 if opened is not None:  # nothing waits from here to where the answer is sent
                     server.open_requests.remove(opened)
-            if headers:
-                answer = with_headers(answer, headers)
+            if more:
+                answer = with_headers(answer, more)
             if kind == "websocket" and isinstance(answer, Json):
                 answer = refused_upgrade(answer)
             if watches:

@@ -109,9 +109,11 @@ class Opening:
         """One run for each job; all of them, or none."""
         lives: list[LiveRun] = []
         for name, job in zip(group.names, group.jobs, strict=True):
-            request = replace(job.request, about={**job.request.about, **about_siblings(group.names)})
+            if len(group.names) > 1:
+                about = {**job.request.about, **about_siblings(group.names)}
+                job = replace(job, request=replace(job.request, about=about))
             try:
-                lives += await self.open_runs(owner, replace(job, request=request), name)
+                lives += await self.open_runs(owner, job, name)
             except BaseException:
                 for live in lives:
                     live.discard("a sibling could not be opened")

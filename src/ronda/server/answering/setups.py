@@ -157,7 +157,7 @@ class Setups:
         if warning is not None:
             warnings = (*warnings, warning)
         agent = request.model if target.is_agent else ""
-        sends = bool(plan.tools) and may_leak(plan.tools)
+        sends = plan.has_labels and may_leak(plan.tools)
         return opened.turns, Setup(plan, offer, agent, opened.inputs, opened.file, warnings, sends)
 
     async def offer_for(

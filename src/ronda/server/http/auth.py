@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from ronda.errors import BadRequest
 from ronda.host.run import look_at
-from ronda.server.http.incoming import Headers
+from ronda.server.http.incoming import Headers, Incoming
 from ronda.store.keys import KeyRow, Keys, hash_key
 
 FRESH_FOR = 1.0  # seconds until the keys are read again: so long may one that was revoked be accepted
@@ -82,32 +82,40 @@ class KeyAuth:
         self._reading: asyncio.Task[None] | None = None
 
     async def owner(self, headers: Headers) -> str:
-        row = await self.key(headers)
-        return self.bearer_name(headers) if row is None else row.owner
+        return (await self.caller(headers)).owner
 
     async def key(self, headers: Headers) -> KeyRow | None:
         """The key that a request came with; None where this server has no keys. Raises Unauthorized."""
-        if self._clock() >= self._until:
-            await self._look()
+        if self.is_stale():
+            await self.look()
         return self._row(credential(headers)) if self._known else None
 
-    @staticmethod
-    def bearer_name(headers: Headers) -> str:
-        """The owner, where there are no keys."""
-        key = credential(headers)
-        return _name_of(key) if key else ""
-
     async def caller(self, headers: Headers) -> Caller:
-        row = await self.key(headers)
-        return Caller(self.bearer_name(headers)) if row is None else Caller(row.owner, row.id)
+        if (row := await self.key(headers)) is not None:
+            return Caller(row.owner, row.id)
+        key = credential(headers)
+        return Caller(_name_of(key) if key else "")
+
+    def is_stale(self) -> bool:
+        """Whether the keys must be read again (`look`) before a request is let in by them."""
+        return self._clock() >= self._until
+
+    def identify(self, request: Incoming) -> None:
+        """Say whose a request is, by the keys that were read last. Raises Unauthorized."""
+        key = credential(request.headers)
+        if self._known:
+            row = self._row(key)
+            request.owner, request.key, request.rights = row.owner, row.id, row.rights
+        else:
+            request.owner = _name_of(key) if key else ""
 
     async def check(self, caller: Caller) -> None:
         await self.check_key(caller)
 
     async def check_key(self, caller: Caller) -> KeyRow | None:
         """The caller's key; None where this server has no keys. Raises Unauthorized as `check`."""
-        if self._clock() >= self._until:
-            await self._look()
+        if self.is_stale():
+            await self.look()
         if not self._known and not caller.key:
             return None
         row = self._by_id.get(caller.key)
@@ -117,15 +125,15 @@ class KeyAuth:
 
     async def find(self, key_id: str) -> KeyRow | None:
         """The key of this id, if it would be let in now."""
-        if self._clock() >= self._until:
-            await self._look()
+        if self.is_stale():
+            await self.look()
         row = self._by_id.get(key_id)
         return row if row is not None and row.is_good(self._wall_clock()) else None
 
     async def asks_for_keys(self) -> bool:
         """Whether there are keys, or were."""
-        if self._clock() >= self._until:
-            await self._look()
+        if self.is_stale():
+            await self.look()
         return bool(self._known)
 
     @property
@@ -164,7 +172,7 @@ class KeyAuth:
         self._uses[row.id] = now
         return row
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
         """Read the keys once for all who wait. One of them who leaves must not keep the others from knowing."""
         if self._reading is None:
             self._reading = asyncio.create_task(self._read())

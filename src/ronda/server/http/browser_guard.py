@@ -36,7 +36,9 @@ class BrowserGuard:
         named = [name_of(origin.partition("://")[2].encode()) for origin in self._allowed]
         self._hosts = frozenset([*named, *[name.lower() for name in hosts]])
         self._is_private = is_loopback(host) and "*" not in (*hosts, *self._allowed)
-        self._ours: set[bytes] = set()
+        self.ours: set[bytes] = (
+            set()
+        )  # names that were asked for and are ours: where no page asks, there is nothing to look at
         self._reported: set[str] = set()  # refusals that are in the server's log
         self._app = app
 
@@ -56,7 +58,7 @@ class BrowserGuard:
     def instead(self, scope: Scope, headers: Mapping[bytes, bytes]) -> ASGIApp | None:
         """None: it is the server's to answer. `headers` are those of the scope."""
         host = headers.get(b"host", b"")
-        if host not in self._ours and not self._knows(host):
+        if host not in self.ours and not self._knows(host):
             return self._keep_out(scope)
         origin = headers.get(b"origin")
         return None if origin is None else self._for_page(scope, origin, host)
@@ -81,8 +83,8 @@ class BrowserGuard:
         name = name_of(host)
         if self._is_private and not (name == "" or is_loopback(name) or _is_number(name) or name in self._hosts):
             return False
-        if len(self._ours) < _MAX_NAMES:
-            self._ours.add(host)
+        if len(self.ours) < _MAX_NAMES:
+            self.ours.add(host)
         return True
 
 

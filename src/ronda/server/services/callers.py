@@ -41,6 +41,16 @@ class Callers:
         self._features = features
         self._others = others
 
+    def sign_in_at_once(self, request: Incoming) -> bool:
+        """Find out whose a new request is, where that needs no waiting, as nearly always. Raises Unauthorized."""
+        auth, features = self.auth, self._features
+        if type(auth) is not KeyAuth or auth.is_stale() or self._others.reach is not None or features.signs_in_all:
+            return False
+        if not request.headers.keys().isdisjoint(features.sign_in_headers):
+            return False
+        auth.identify(request)
+        return True
+
     def sign_in(self, request: Incoming) -> Awaitable[None]:
         """Find out whose a new request is. Raises Unauthorized, or DatabaseAway."""
         if (reach := self._others.reach) is None:
@@ -53,12 +63,12 @@ class Callers:
         may_know = features.signs_in_all or not request.headers.keys().isdisjoint(features.sign_in_headers)
         if may_know and await features.sign_in(request):
             return
-        if not isinstance(self.auth, KeyAuth):  # a program's own
+        if isinstance(self.auth, KeyAuth):
+            if self.auth.is_stale():
+                await self.auth.look()
+            self.auth.identify(request)
+        else:  # a program's own
             request.owner = await self.auth.owner(request.headers)
-        elif (key := await self.auth.key(request.headers)) is None:
-            request.owner = self.auth.bearer_name(request.headers)
-        else:
-            request.owner, request.key, request.rights = key.owner, key.id, key.rights
 
     async def admit(self, request: Incoming, route: Route) -> Sequence[Header]:
         """The headers of the answer. Raises Refused."""

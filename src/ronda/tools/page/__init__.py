@@ -1,7 +1,7 @@
 """The tools with which a model builds a web page, and the files that they build.
 
 project      the files of one variant, from which every tool works
-tool         what the tools have in common; file_tools, picture_tools, extract_assets, screenshot_preview are the tools
+tool         what the tools have in common; file_tools, picture_tools and extract_assets have the tools
 pictures     what bytes are a picture; imaging unpacks and draws them, cutout takes their background away
 assets       pictures that are kept and served; sources finds what a model calls a picture
 browser      Chromium in its box, over devtools; preview answers what a page asks for, with packages of cdn

@@ -5,9 +5,14 @@ from __future__ import annotations
 from ronda.drive import Provider, Tool
 from ronda.tools.page.extract_assets import extract_assets
 from ronda.tools.page.file_tools import create_file, edit_file, retrieve_option
-from ronda.tools.page.picture_tools import edit_image, generate_images, remove_background, save_assets
+from ronda.tools.page.picture_tools import (
+    edit_image,
+    generate_images,
+    remove_background,
+    save_assets,
+    screenshot_preview,
+)
 from ronda.tools.page.project import PageProject
-from ronda.tools.page.screenshot_preview import screenshot_preview
 from ronda.tools.page.services import PageServices
 
 

@@ -1,10 +1,11 @@
 """Pictures for the page: drawn (`generate_images`), drawn anew (`edit_image`), cut out (`remove_background`), and uploads that it
-shows (`save_assets`). Each is kept and served.
+shows (`save_assets`). Each is kept and served. And pictures of the page as it looks (`screenshot_preview`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
@@ -17,8 +18,10 @@ from ronda.drive import ToolContext
 from ronda.errors import ToolFailed
 from ronda.tools.function import in_thread
 from ronda.tools.page.assets import PageAssets
+from ronda.tools.page.browser import DESKTOP, PHONE, Browser, BrowserFailed
 from ronda.tools.page.imaging import draw_over, draw_placeholder
 from ronda.tools.page.pictures import Picture
+from ronda.tools.page.preview import Preview
 from ronda.tools.page.project import PageProject
 from ronda.tools.page.services import PageServices
 from ronda.tools.page.sources import find_picture, marks_of_pictures
@@ -280,5 +283,52 @@ def save_assets(project: PageProject, assets: PageAssets) -> PageTool:
         "save_assets",
         "Keep uploaded pictures, so that the page can show them. Gives the address of each.",
         _SAVE,
+        work,
+    )
+
+
+_VIEWPORTS: Final = (DESKTOP, PHONE)
+_NOTHING = object_schema({})
+
+
+def screenshot_preview(project: PageProject, services: PageServices) -> PageTool:
+    async def work(arguments: dict[str, Any], context: ToolContext) -> Outcome:
+        if not project.code.strip():
+            raise PageError("No file exists yet. Call create_file first.", "No file to screenshot")
+        browser: Browser = services.browser
+        preview = Preview(project, services.assets, services.cdn)
+        try:
+            shots = await browser.pictures(preview.url, _VIEWPORTS, preview.answer)
+        except BrowserFailed as error:
+            raise PageError(f"Screenshot failed: {error}", "Screenshot failed") from error
+        urls = [f"data:image/png;base64,{base64.b64encode(shot.picture).decode()}" for shot in shots]
+        facts = [
+            {
+                "viewport": viewport.name,
+                "full_page": True,
+                "image_part_index": index,
+                "image_display_name": f"preview_{viewport.name}.png",
+                "image_bytes": len(shot.picture),
+            }
+            for index, (viewport, shot) in enumerate(zip(_VIEWPORTS, shots, strict=True))
+        ]
+        sizes = " and ".join(f"{viewport.name} ({viewport.width}×{viewport.height})" for viewport in _VIEWPORTS)
+        # The page is shown the pictures, too. They are not here a second time: the writer takes them from the attachments.
+        shown = [{**fact, "status": "ok"} for fact in facts]
+        details: dict[str, Any] = {"screenshots": facts}
+        if problems := list(dict.fromkeys(problem for shot in shots for problem in shot.problems)):
+            details["problems"] = problems
+        return Outcome(
+            {"content": f"Screenshots of the whole page: {sizes}.", "details": details},
+            {"screenshots": shown, "status": "ok"},
+            tuple(Image(url) for url in urls),
+        )
+
+    return PageTool(
+        project,
+        "screenshot_preview",
+        "Look at the page as it is now: pictures of the whole page on a desktop and on a phone. It has no network: scripts and "
+        "styles of well-known CDNs are there, pictures of other sites are not.",
+        _NOTHING,
         work,
     )

@@ -133,7 +133,6 @@ class Showing:
         plan = run.plan
         self.run = run
         self.holds_text = plan.holds_text
-        self._announces: bool | None = None  # whether calls go out as they arrive; found out with the first of them
         self._without = without
         self._ids: dict[str, str] = {}  # of this turn's calls: the model's → ours
         self.tools.begin_run(run.tools, run.start)
@@ -184,7 +183,7 @@ class Showing:
             return TurnClosed(turn, event.at, self._unseen(turn, event.logprobs), ())
         if self._gives_ids:
             self._give_ids(calls)
-        pieces = self._live_calls().rest(turn) if self._announces_calls() else ()
+        pieces = self._live_calls().rest(turn) if self.run.plan.announces_calls else ()
         previews = self._previews.close_turn(calls) if self._previews is not None else ()
         denied = self._deny_by_policy(turn, event.at) if self._may_deny else ()
         is_bare = len(calls) == len(turn.parts) and event.logprobs == NULL  # nothing but calls, as most that make some
@@ -247,11 +246,6 @@ class Showing:
         """Of the turn's calls that went out, by their ids."""
         return self._calls.places if self._calls is not None else {}
 
-    def _announces_calls(self) -> bool:
-        if self._announces is None:
-            self._announces = self.run.plan.announces_calls
-        return self._announces
-
     def _live_calls(self) -> LiveCalls:
         calls = self._calls
         if calls is None:
@@ -283,7 +277,8 @@ class Showing:
             case CallDelta(id=call_id):
                 if call_id and call_id not in self._ids and not self._is_hosted(event.name):
                     self._give_id(call_id, event.index)
-                pieces = () if self._whole_calls else self._live_calls().add(event)
+                go_out = self.run.plan.announces_calls and not self._whole_calls
+                pieces = self._live_calls().add(event) if go_out else ()
                 previews = self._preview(event)
                 return CallsGrew(pieces, previews) if pieces or previews else _NO_PIECES
             case ModelStarted():
@@ -422,7 +417,7 @@ class Showing:
         calls: Sequence[ToolCall] = ()
         if end.reason in HANDED_OVER:
             calls = [call for call in run.open_calls if call.name not in self._without]
-        late = () if calls and self._announces_calls() and not self._is_resumed else calls
+        late = () if calls and self.run.plan.announces_calls and not self._is_resumed else calls
         missing = self.tools.miss_files(end.at) if end.reason in _ANSWERED else ()
         if self._questions is not None:
             self._questions.open.clear()
