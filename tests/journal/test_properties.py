@@ -47,6 +47,7 @@ from ronda.core.state import RunState
 from ronda.journal import Journal
 from ronda.journal.memory import MemoryJournal
 from ronda.journal.sqlite import SqliteJournal
+from ronda.journal.tally import Tally, figures_of
 
 # Now and then a text that is long enough to be kept apart.
 texts = st.text(max_size=10) | st.builds(
@@ -173,7 +174,9 @@ def lives(draw: st.DrawFn) -> list[Event]:
                 happen(
                     draw(
                         st.one_of(
-                            st.builds(ModelFinished, said), st.builds(ModelFinished, said), st.sampled_from(broken)
+                            st.builds(ModelFinished, said),
+                            st.builds(ModelFinished, said, st.builds(Usage, counts, counts, counts, counts)),
+                            st.sampled_from(broken),
                         )
                     )
                 )
@@ -209,3 +212,11 @@ def test_a_journal_cut_after_any_event_gives_the_run_as_it_was_then(events: list
 
     asyncio.run(check(SqliteJournal(":memory:")))
     asyncio.run(check(MemoryJournal()))
+
+
+@given(lives())
+def test_a_run_counts_what_its_facts_add_up_to(events: list[Event]) -> None:
+    tally = Tally()
+    for cut in range(1, len(events) + 1):
+        tally.add(events[cut - 1 : cut])
+        assert figures_of(rebuild(events[:cut])) == tally.figures

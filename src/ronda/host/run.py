@@ -258,6 +258,8 @@ class LiveRun(Driven):
             host.live[run.id] = self
             if host.is_stopping:  # it came too late to be told with the others
                 self.stop()
+        if journal is not None:
+            journal.count(run)
         spans: RunSpans | None = None
         try:
             if self.extensions:

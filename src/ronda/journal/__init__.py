@@ -24,6 +24,7 @@ from ronda.core.plan import ToolSpec
 from ronda.errors import RondaError
 
 if TYPE_CHECKING:
+    from ronda.core.run import Run
     from ronda.journal.tally import Beginning, Figures
 
 
@@ -199,6 +200,9 @@ class Journal(Protocol):
 
         `size` is how large they are as `core.sizes` counts, if the caller knows.
         """
+
+    def count(self, run: Run) -> None:
+        """This run is driven here, and appended to: its rounds, calls and tokens may be read off it, and need not be counted."""
 
     async def barrier(self, run: str) -> None:
         """Return once everything appended to this run is kept. Raises what went wrong with keeping it; also of a run that was

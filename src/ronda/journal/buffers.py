@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
@@ -15,7 +15,10 @@ from ronda.core.sizes import events_size
 from ronda.errors import ProtocolError, RondaError
 from ronda.journal import OpenQuestion, Watcher, driven_here
 from ronda.journal.previews import PendingPreviews, PreviewBatch, outlives
-from ronda.journal.tally import Figures, Tally
+from ronda.journal.tally import Figures, Tally, figures_of
+
+if TYPE_CHECKING:
+    from ronda.core.run import Run
 
 FIGURES_EVERY: Final = 1.0  # seconds between two writes of the figures of a run that is under way
 LARGE: Final = 256 << 10  # as `core.sizes` counts: more than this is not for the event loop
@@ -27,8 +30,8 @@ class RunBuffer:
     """A run that is driven here, and what of it waits to be written."""
 
     __slots__ = (
-        "__weakref__", "can_wait", "dirty", "error", "expected", "figures_due", "finished", "has_lost_figures", "is_awaited",
-        "is_reported", "key", "marked", "name", "next", "owner", "pending", "previews", "questions", "released", "size",
+        "__weakref__", "are_counted", "can_wait", "dirty", "error", "expected", "figures_due", "finished", "is_awaited",
+        "is_reported", "key", "marked", "name", "next", "owner", "pending", "previews", "questions", "released", "run", "size",
         "tally", "uncounted", "waiting", "waits_within", "was_waiting",
     )  # fmt: skip
 
@@ -42,10 +45,11 @@ class RunBuffer:
         self.expected: list[tuple[str, str]] = []
         self.questions: tuple[OpenQuestion, ...] | None = None  # None: as they were
         self.waits_within = False  # with these open nothing happens, although a tool of it may run
-        self.tally = Tally()
-        self.uncounted: list[Event] = []  # facts that the tally does not have: they are counted when it is written
+        self.run: Run | None = None  # once it is driven: it counts itself. Until then its facts are counted:
+        self.tally: Tally | None = None
+        self.uncounted: list[Event] = []  # those that the tally does not have
+        self.are_counted = True  # the figures that were written last are those of now
         self.figures_due = 0.0  # when they are to be written next, by the monotonic clock, if there are new ones
-        self.has_lost_figures = False  # those that were to be written last were not
         self.owner = ""
         self.dirty = False
         self.is_awaited = False  # a barrier waits for it
@@ -61,16 +65,20 @@ class RunBuffer:
 
     def are_figures_due(self, is_let_go: bool) -> bool:
         """Whether to write the figures of a run that goes on, or is left. Those of one that begins or ends go with that."""
-        if not self.uncounted and not self.has_lost_figures:
+        if self.are_counted:
             return False
         return is_let_go or self.waiting or time.monotonic() >= self.figures_due
 
     def take_figures(self) -> Figures:
         """They are written now."""
+        self.figures_due = time.monotonic() + FIGURES_EVERY
+        self.are_counted = True
+        if self.run is not None:
+            return figures_of(self.run)
+        if self.tally is None:
+            self.tally = Tally()
         self.tally.add(self.uncounted)
         self.uncounted = []
-        self.figures_due = time.monotonic() + FIGURES_EVERY
-        self.has_lost_figures = False
         return self.tally.figures
 
     def raise_error(self) -> None:
@@ -163,7 +171,7 @@ class Portion(Struct):
         if buffer.questions is None:
             buffer.questions = self.questions
         if self.figures is not None:
-            buffer.has_lost_figures = True
+            buffer.are_counted = False
         if buffer.previews is not None:
             buffer.previews.put_back(self.previews, are_over=self.are_over)
 
@@ -215,7 +223,9 @@ class BufferedJournal:
         elif buffer.error is not None:
             return
         buffer.pending += events
-        buffer.uncounted += events
+        buffer.are_counted = False
+        if buffer.run is None:
+            buffer.uncounted += events
         for watcher in self.watchers:
             watcher(run, events)
         buffer.size += events_size(events, LARGE) if size is None else size
@@ -235,8 +245,14 @@ class BufferedJournal:
         if type(start := events[0]) is RunStarted:
             buffer.owner = start.owner
         buffer.uncounted += events
+        buffer.are_counted = False
         if outlives(events):
             buffer.previews = PendingPreviews(len(events))
+
+    def count(self, run: Run) -> None:
+        buffer = self._buffers.get(run.id)
+        if buffer is not None:
+            buffer.run, buffer.tally, buffer.uncounted = run, None, []
 
     def expect(self, owner: str, call_ids: Sequence[str], run: str) -> None:
         buffer = self._buffers.get(run)

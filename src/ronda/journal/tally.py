@@ -1,6 +1,6 @@
 """Facts of a run → what a list tells of it: the first words of its input, its rounds, calls, tokens and cost, and how it ended.
 
-A journal keeps a tally of each run that is driven here, and writes it into the run's row. So a list reads rows, and never a run's
+A journal writes the figures of each run that is driven here into the run's row. So a list reads rows, and never a run's
 events. The row of a run that is under way may be some seconds old: see `buffers.FIGURES_EVERY`.
 """
 
@@ -10,13 +10,16 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from math import isfinite
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.events import Event, ModelFinished, ModelStarted, RunFinished, RunStarted, ToolFinished, ToolStarted
 from ronda.core.parts import NO_USAGE, Text, Turn, Usage, UserTurn
+
+if TYPE_CHECKING:
+    from ronda.core.run import Run
 
 WORDS: Final = 160  # characters: two lines of a list on a narrow screen
 
@@ -108,8 +111,22 @@ def owner_mark(owner: str) -> str:
     return blake2b(owner.encode(errors="surrogatepass"), digest_size=6, person=b"owner").hexdigest()
 
 
+def figures_of(run: Run) -> Figures:
+    """Of a run that is driven here, which counts anyway."""
+    usage, end = run.usage, run.ended
+    read, said, cached, reasoning, cost = usage.input, usage.output, usage.cached, usage.reasoning, usage.cost
+    if min(read, said, cached, reasoning) < 0 or max(read, said, cached, reasoning) > _MOST:
+        read, said, cached, reasoning = [min(max(count, 0), _MOST) for count in (read, said, cached, reasoning)]
+    if cost is not None and not isfinite(cost):
+        cost = None
+    if end is None:
+        return Figures(run.round, run.tool_calls, read, said, cached, reasoning, cost)
+    code = end.code or end.limit or ""
+    return Figures(run.round, run.tool_calls, read, said, cached, reasoning, cost, end.reason, code)
+
+
 class Tally:
-    """The figures of one run, fact by fact. Counts as `core.run` does."""
+    """The figures of one run, fact by fact, where only its facts are there. Counts as `core.run` does."""
 
     __slots__ = ("calls", "child_calls", "end", "rounds", "usages")
 
