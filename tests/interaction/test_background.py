@@ -364,11 +364,13 @@ class SlowQueue(SqlQueue):
         self.now = self._renewed = 1000.0
         self.longest = 0.0  # seconds between two renewals
 
-    async def claim(self, worker: str, limits: QueueLimits, now: float, until: float) -> ClaimedRun | None:
+    async def claim(
+        self, worker: str, limits: QueueLimits, now: float, until: float, most: int = 1
+    ) -> list[ClaimedRun]:
         self.now += 0.5
         self.longest = max(self.longest, self.now - self._renewed)
         await asyncio.sleep(0)  # others have their turn
-        return await super().claim(worker, limits, now, until)
+        return await super().claim(worker, limits, now, until, most)
 
     async def renew(self, worker: str, until: float) -> list[ClaimedRun]:
         self._renewed = self.now

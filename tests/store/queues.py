@@ -11,6 +11,7 @@ Time is given, and never passes by itself.
 from __future__ import annotations
 
 import asyncio
+import random
 from abc import ABC, abstractmethod
 
 import pytest
@@ -33,8 +34,8 @@ async def _add(queue: Queue, *runs: QueuedRun) -> None:
 
 async def _claim_all(queue: Queue, worker: str = "w", limits: QueueLimits = WIDE, now: float = 10.0) -> list[str]:
     claimed = []
-    while (run := await queue.claim(worker, limits, now, now + 5)) is not None:
-        claimed.append(run.run)
+    while found := await queue.claim(worker, limits, now, now + 5):
+        claimed += [one.run for one in found]
     return claimed
 
 
@@ -75,11 +76,11 @@ class QueueContract(ABC):
         await _add(queue, _run("e", "ann", "u"), _run("f", "cay", "v"))
         # b waits for a, which is in the same session of the same owner; d and e because others have fewer, and there are three.
         assert await _claim_all(queue, limits=QueueLimits(3, 2, 1)) == ["a", "c", "f"]
-        assert await queue.cancel("c", 10.0, "w")
+        assert await queue.finish(["c"], 10.0, "w") == ["c"]
         assert await _claim_all(queue, limits=QueueLimits(3, 2, 1)) == ["d"]
-        assert await queue.cancel("f", 10.0, "w")
+        assert await queue.finish(["f"], 10.0, "w") == ["f"]
         assert await _claim_all(queue, limits=QueueLimits(3, 2, 1)) == []  # ann has two
-        assert await queue.cancel("a", 10.0, "w")
+        assert await queue.finish(["a"], 10.0, "w") == ["a"]
         assert await _claim_all(queue, limits=QueueLimits(3, 2, 1)) == ["b"]
 
     async def test_one_owner_leaves_places_for_the_others(self) -> None:
@@ -92,15 +93,32 @@ class QueueContract(ABC):
         await queue.enqueue(_run("b1", "bob", "t"), 10)
         shared = QueueLimits(4, None, 1)
         assert await _claim_all(queue, limits=shared) == ["a0", "b0", "a1"]
-        assert await queue.cancel("a0", 10.0, "w")
+        assert await queue.finish(["a0"], 10.0, "w") == ["a0"]
         assert await _claim_all(queue, limits=shared) == ["a2"]  # both have one: the older goes first
+
+    async def test_several_are_claimed_at_once_as_if_one_after_another(self) -> None:
+        queue, chance = await self.open(), random.Random(7)
+        for turn in range(12):
+            limits = QueueLimits(chance.randrange(1, 9), chance.choice([None, 1, 2, 4]), chance.randrange(1, 3))
+            names = [f"{turn}.{number}" for number in range(14)]
+            for name in names:
+                await _add(queue, _run(name, chance.choice(["ann", "bob", "cay"]), chance.choice("st") + str(turn)))
+            driven = [one.run for one in await queue.claim("w", limits, 10.0, 15.0, chance.randrange(3))]
+            singly = await _claim_all(queue, "other", limits)
+            await queue.renew("other", 0.0)
+            most = chance.randrange(1, 9)
+            together = [one.run for one in await queue.claim("other", limits, 10.0, 15.0, most)]
+
+            assert sorted(together) == sorted(singly[:most]), (turn, limits, driven)
+            for name in names:
+                assert await queue.cancel(name, 20.0)
 
     async def test_a_lease_that_runs_out_is_claimed_again_in_its_old_place(self) -> None:
         queue = await self.open()
         await _add(queue, _run("a"), _run("b"))
-        assert await queue.claim("dead", WIDE, 10.0, 15.0) == ClaimedRun("a")
-        assert await queue.claim("w", WIDE, 15.0, 20.0) == ClaimedRun("a", claims=2)
-        assert await queue.claim("w", WIDE, 15.0, 20.0) == ClaimedRun("b")
+        assert await queue.claim("dead", WIDE, 10.0, 15.0) == [ClaimedRun("a")]
+        assert await queue.claim("w", WIDE, 15.0, 20.0) == [ClaimedRun("a", claims=2)]
+        assert await queue.claim("w", WIDE, 15.0, 20.0) == [ClaimedRun("b")]
         assert await queue.renew("dead", 30.0) == []  # which learns that way that another has it
 
     async def test_a_lease_that_is_renewed_stays(self) -> None:
@@ -115,7 +133,7 @@ class QueueContract(ABC):
         await _add(queue, _run("a"))
         await queue.claim("w", WIDE, 10.0, 15.0)
         await queue.renew("w", 0.0)
-        assert await queue.claim("other", WIDE, 10.0, 15.0) == ClaimedRun("a", claims=2)
+        assert await queue.claim("other", WIDE, 10.0, 15.0) == [ClaimedRun("a", claims=2)]
 
     async def test_a_run_that_waits_is_taken_off_at_once(self) -> None:
         queue = await self.open()
@@ -130,7 +148,7 @@ class QueueContract(ABC):
         await queue.claim("w", WIDE, 10.0, 15.0)
         assert not await queue.cancel("a", 10.0)
         assert await queue.renew("w", 20.0) == [ClaimedRun("a", is_cancelled=True)]
-        assert await queue.cancel("a", 10.0, "w")
+        assert await queue.finish(["a"], 10.0, "w") == ["a"]
         assert await queue.renew("w", 20.0) == []
 
     async def test_a_worker_that_lost_a_run_does_not_end_it(self) -> None:
@@ -138,7 +156,7 @@ class QueueContract(ABC):
         await _add(queue, _run("a"))
         await queue.claim("frozen", WIDE, 10.0, 15.0)
         await queue.claim("w", WIDE, 20.0, 25.0)
-        assert not await queue.cancel("a", 21.0, "frozen")  # it wakes, and may not go on with it
+        assert await queue.finish(["a"], 21.0, "frozen") == []  # it wakes, and may not go on with it
         assert await queue.renew("w", 30.0) == [ClaimedRun("a", claims=2)]
 
     async def test_what_was_to_end_with_a_worker_that_is_gone_is_told_to_the_next(self) -> None:
@@ -146,7 +164,7 @@ class QueueContract(ABC):
         await _add(queue, _run("a"))
         await queue.claim("dead", WIDE, 10.0, 15.0)
         await queue.cancel("a", 10.0)
-        assert await queue.claim("w", WIDE, 20.0, 25.0) == ClaimedRun("a", claims=2, is_cancelled=True)
+        assert await queue.claim("w", WIDE, 20.0, 25.0) == [ClaimedRun("a", claims=2, is_cancelled=True)]
 
     async def test_a_list_says_how_many_wait_before_each(self) -> None:
         queue = await self.open()

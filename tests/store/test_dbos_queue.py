@@ -101,7 +101,7 @@ class TestDbosQueue(QueueContract):
         for _ in range(2):
             await queue.claim("w", WIDE, 10.0, 15.0)
         driven = self.process.placed()
-        assert await queue.cancel("a", 10.0, "w")  # it is over
+        assert await queue.finish(["a"], 10.0, "w") == ["a"]  # it is over
         assert await queue.cancel("c", 10.0)  # it is not to be driven
         await queue.renew("w", 0.0)
 
@@ -120,23 +120,23 @@ class TestDbosQueue(QueueContract):
             self.process.executor.client.cancel_workflow(run)
 
         assert await queue.renew("w", 20.0) == [ClaimedRun("a", is_cancelled=True)]
-        assert await queue.claim("w", WIDE, 10.0, 15.0) == ClaimedRun("b", is_cancelled=True)
-        assert [await queue.cancel(run, 10.0, "w") for run in ("a", "b")] == [True, True]
+        assert await queue.claim("w", WIDE, 10.0, 15.0) == [ClaimedRun("b", is_cancelled=True)]
+        assert sorted(await queue.finish(["a", "b"], 10.0, "w")) == ["a", "b"]
         assert self.process.statuses() == {"a": "CANCELLED", "b": "CANCELLED"}
 
     async def test_a_run_that_the_table_alone_knows_is_driven(self) -> None:
         table, queue = SqlQueue(self.process.catalog), self.process.queue()
         await table.enqueue(_run("a"), 10)
 
-        assert await queue.claim("w", WIDE, 10.0, 15.0) == ClaimedRun("a")
+        assert await queue.claim("w", WIDE, 10.0, 15.0) == [ClaimedRun("a")]
         assert self.process.statuses() == {"a": "PENDING"}
 
     async def test_a_run_may_be_queued_again_when_it_is_off(self) -> None:
         queue = self.process.queue()
         for _ in range(2):
             await queue.enqueue(_run("a"), 10)
-            assert await queue.claim("w", WIDE, 10.0, 15.0) == ClaimedRun("a")
-            assert await queue.cancel("a", 10.0, "w")
+            assert await queue.claim("w", WIDE, 10.0, 15.0) == [ClaimedRun("a")]
+            assert await queue.finish(["a"], 10.0, "w") == ["a"]
             await self.process.until({"a": "SUCCESS"})
 
     async def test_a_process_that_was_taken_for_dead_is_called_again(self) -> None:
@@ -147,7 +147,7 @@ class TestDbosQueue(QueueContract):
         claimed: list[ClaimedRun] = []
         async with asyncio.timeout(TIMEOUT):
             while len(claimed) < 2:  # the second at the latest is not called for
-                claimed += filter(None, [await queue.claim("w", WIDE, 10.0, 15.0)])
+                claimed += await queue.claim("w", WIDE, 10.0, 15.0)
 
         assert claimed == [ClaimedRun("a"), ClaimedRun("b")]  # what was not driven does not count
 

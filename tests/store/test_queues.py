@@ -37,6 +37,6 @@ class TestSqliteQueue(QueueContract):
 
     async def test_a_queue_that_is_only_looked_at_makes_no_file(self) -> None:
         queue = await self.open()
-        assert await queue.claim("w", WIDE, 1.0, 2.0) is None
+        assert await queue.claim("w", WIDE, 1.0, 2.0) == []
         assert (await queue.list(1.0), await queue.renew("w", 2.0), await queue.cancel("a", 1.0)) == ([], [], False)
         assert not self.path.exists()

@@ -9,6 +9,7 @@ an operator who changes from one to the other loses nothing.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -48,17 +49,22 @@ class DbosQueue:
         except StoreError as error:  # it is queued all the same: the process that claims it adds it
             _log.warning("the run %s waits, and DBOS does not show it: %s", run.run, error)
 
-    async def claim(self, worker: str, limits: QueueLimits, now: float, until: float) -> ClaimedRun | None:
-        claimed = await self._table.claim(worker, limits, now, until)
-        if claimed is None or claimed.is_cancelled:
-            return claimed
-        is_called: bool | None = None
+    async def claim(
+        self, worker: str, limits: QueueLimits, now: float, until: float, most: int = 1
+    ) -> list[ClaimedRun]:
+        called: list[ClaimedRun] = []
+        left = await self._table.claim(worker, limits, now, until, most)
         try:
-            is_called = await self._executor.call(claimed.run, worker)
+            while (
+                left
+                and (is_called := left[0].is_cancelled or await self._executor.call(left[0].run, worker)) is not None
+            ):
+                called.append(replace(left[0], is_cancelled=left[0].is_cancelled or not is_called))
+                del left[0]
         finally:
-            if is_called is None:
-                await self._table.unclaim(claimed.run, worker)
-        return None if is_called is None else replace(claimed, is_cancelled=not is_called)
+            for one in left:
+                await self._table.unclaim(one.run, worker)
+        return called
 
     async def renew(self, worker: str, until: float) -> list[ClaimedRun]:
         called = self._executor.called_for(worker)
@@ -80,16 +86,26 @@ class DbosQueue:
             self._executor.drop(run)
         return [replace(one, is_cancelled=True) if one.run in cancelled else one for one in renewed]
 
-    async def cancel(self, run: str, now: float, worker: str = "") -> bool:
-        is_off = await self._table.cancel(run, now, worker)
+    async def cancel(self, run: str, now: float) -> bool:
+        is_off = await self._table.cancel(run, now)
         if is_off:
-            try:
-                await self._executor.finish(run)
-            except StoreError as error:  # it is ended later, as one whose process died
-                _log.warning("the run %s is off the queue, and DBOS still shows it: %s", run, error)
-        elif worker:
-            self._executor.drop(run)
+            await self._show_finished(run)
         return is_off
+
+    async def finish(self, runs: Sequence[str], now: float, worker: str) -> list[str]:
+        off = await self._table.finish(runs, now, worker)
+        for run in runs:
+            if run in off:
+                await self._show_finished(run)
+            else:
+                self._executor.drop(run)
+        return off
+
+    async def _show_finished(self, run: str) -> None:
+        try:
+            await self._executor.finish(run)
+        except StoreError as error:  # it is ended later, as one whose process died
+            _log.warning("the run %s is off the queue, and DBOS still shows it: %s", run, error)
 
     async def list(self, now: float, owner: str | None = None) -> list[QueueEntry]:
         return await self._table.list(now, owner)

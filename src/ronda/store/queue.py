@@ -1,7 +1,8 @@
-"""Runs that wait to be driven, in the order in which they came, and who drives which: five methods.
+"""Runs that wait to be driven, in the order in which they came, and who drives which: six methods.
 
-    enqueue ──► waits ──► claim ──► driven under a lease, which renew keeps ──► cancel takes it off
-                  ▲                        │
+    enqueue ──► waits ──► claim ──► driven under a lease, which renew keeps ──► finish takes it off
+                  ▲ │                      │
+                  │ └► cancel takes it off │
                   └── its lease ran out ◄──┘
 
 A worker is a process, by a name that no other has. The queue knows nothing of what a run is: whether one may still be driven
@@ -10,6 +11,7 @@ is the journal's to say, which lets only one driver write. Every queue passes `t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -66,17 +68,23 @@ class Queue(Protocol):
         """Add a run. Raises QueueFull if `most` runs wait already, or too many of its owner's (`may_have`); and WriteConflict for
         a run that is there."""
 
-    async def claim(self, worker: str, limits: QueueLimits, now: float, until: float) -> ClaimedRun | None:
+    async def claim(
+        self, worker: str, limits: QueueLimits, now: float, until: float, most: int = 1
+    ) -> list[ClaimedRun]:
         """The first that waits, of the owner who has the fewest driven, and that the limits have room for: it is this worker's
-        until then. One whose lease ran out waits again, in its old place."""
+        until then; and the next ones, as if they were claimed one after another. One whose lease ran out waits again, in its
+        old place. Fewer than `most`: nothing else can be claimed now."""
 
     async def renew(self, worker: str, until: float) -> list[ClaimedRun]:
         """All that is this worker's stays so until then; `until` 0 gives all of it back. What is not among them another
         worker has."""
 
-    async def cancel(self, run: str, now: float, worker: str = "") -> bool:
-        """Take a run off, whether it is over or is to end. True if it is off: it waited, or was `worker`'s. False if it is
-        not there, or another drives it: that worker is told when it renews, unless `worker` says that it has lost the run."""
+    async def cancel(self, run: str, now: float) -> bool:
+        """Take off a run that is to end. True if it is off: it waited. False if it is not there, or a worker drives it, which is
+        told when it renews."""
+
+    async def finish(self, runs: Sequence[str], now: float, worker: str) -> list[str]:
+        """Take off runs that are over, and say which are off. A worker that has lost one takes nothing off."""
 
     async def list(self, now: float, owner: str | None = None) -> list[QueueEntry]:
         """An owner's runs, or all, in their order. Positions count those of everybody."""

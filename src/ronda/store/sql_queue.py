@@ -14,15 +14,30 @@ from ronda.store.queue import ClaimedRun, QueuedRun, QueueEntry, QueueFull, Queu
 from ronda.store.sql import Duplicate, Sql, Tables, TableStore
 
 _ALONE: Final = "queue"  # limits are counted
-_DRIVEN: Final = "SELECT count(*) FROM queued_run WHERE worker <> '' AND until > :now"
-_NEXT: Final = f"""SELECT run FROM queued_run AS one
-    WHERE until <= :now AND ({_DRIVEN}) < :total
-        AND ({_DRIVEN} AND owner = one.owner) < coalesce(CAST(:per_owner AS INTEGER), :total - ({_DRIVEN}))
-        AND ({_DRIVEN} AND owner = one.owner AND session = one.session) < :per_session
-    ORDER BY ({_DRIVEN} AND owner = one.owner), id LIMIT 1"""
+# All that waits, each with how many go before it: in its session, of its owner, and of all, driven ones included. So one
+# statement finds those that would be claimed one after another: where a limit leaves one out, the next has no room either.
+_NEXT: Final = """WITH driven AS (
+        SELECT owner, session, count(*) AS runs FROM queued_run WHERE worker <> '' AND until > :now GROUP BY owner, session
+    ), busy AS (SELECT owner, sum(runs) AS runs FROM driven GROUP BY owner),
+    in_session AS (
+        SELECT one.id, one.run, one.owner, coalesce(driven.runs, 0)
+            + row_number() OVER (PARTITION BY one.owner, one.session ORDER BY one.id) - 1 AS before_it
+        FROM queued_run AS one LEFT JOIN driven ON driven.owner = one.owner AND driven.session = one.session
+        WHERE one.until <= :now
+    ), of_owner AS (
+        SELECT id, run, coalesce(busy.runs, 0)
+            + row_number() OVER (PARTITION BY in_session.owner ORDER BY id) - 1 AS before_it
+        FROM in_session LEFT JOIN busy ON busy.owner = in_session.owner WHERE before_it < :per_session
+    ), of_all AS (
+        SELECT run, before_it AS own, row_number() OVER (ORDER BY before_it, id) - 1
+            + coalesce((SELECT sum(runs) FROM busy), 0) AS taken
+        FROM of_owner
+    )
+    SELECT run FROM of_all
+    WHERE taken < :total AND own < coalesce(CAST(:per_owner AS INTEGER), :total - taken) ORDER BY taken LIMIT :most"""
 _CLAIMED: Final = "run, claims, cancelled"
 _CLAIM: Final = f"""UPDATE queued_run SET worker = :worker, until = :until, claims = claims + 1
-    WHERE run = ({_NEXT}) RETURNING {_CLAIMED}"""
+    WHERE run IN ({_NEXT}) RETURNING id, {_CLAIMED}"""
 
 
 class SqlQueue(TableStore):
@@ -46,7 +61,9 @@ class SqlQueue(TableStore):
         except Duplicate as error:
             raise WriteConflict(f"the run '{run.run}' is queued already") from error
 
-    async def claim(self, worker: str, limits: QueueLimits, now: float, until: float) -> ClaimedRun | None:
+    async def claim(
+        self, worker: str, limits: QueueLimits, now: float, until: float, most: int = 1
+    ) -> list[ClaimedRun]:
         values = {
             "worker": worker,
             "until": until,
@@ -54,20 +71,20 @@ class SqlQueue(TableStore):
             "total": limits.total,
             "per_owner": limits.per_owner,
             "per_session": limits.per_session,
+            "most": most,
         }
 
         def is_there(db: Sql) -> bool:
             return db.execute(_NEXT, values).fetchone() is not None
 
-        def take(db: Sql) -> ClaimedRun | None:
-            row = db.execute(_CLAIM, values).fetchone()
-            return None if row is None else _claimed_run(row)
+        def take(db: Sql) -> list[ClaimedRun]:
+            return _claimed_runs(db.execute(_CLAIM, values).fetchall())
 
         # Looking is nearly always all there is to do, and stops no writer.
         if not self._tables.is_there or (self._was_empty and not await self._tables.read(is_there)):
-            return None
+            return []
         claimed = await self._tables.write(take, _ALONE, may_be_lost=True)
-        self._was_empty = claimed is None
+        self._was_empty = not claimed
         return claimed
 
     async def unclaim(self, run: str, worker: str) -> None:
@@ -82,20 +99,27 @@ class SqlQueue(TableStore):
     async def renew(self, worker: str, until: float) -> list[ClaimedRun]:
         def renew(db: Sql) -> list[ClaimedRun]:
             statement = f"UPDATE queued_run SET until = ? WHERE worker = ? RETURNING id, {_CLAIMED}"
-            return [_claimed_run(row) for _, *row in sorted(db.execute(statement, (until, worker)).fetchall())]
+            return _claimed_runs(db.execute(statement, (until, worker)).fetchall())
 
         return await self._tables.write(renew, may_be_lost=True) if self._tables.is_there else []
 
-    async def cancel(self, run: str, now: float, worker: str = "") -> bool:
+    async def cancel(self, run: str, now: float) -> bool:
         def cancel(db: Sql) -> bool:
-            free = "run = ? AND (until <= ? OR worker = ?)"
-            if db.execute(f"DELETE FROM queued_run WHERE {free}", (run, now, worker)).rowcount:
+            if db.execute("DELETE FROM queued_run WHERE run = ? AND until <= ?", (run, now)).rowcount:
                 return True
-            if not worker:
-                db.execute("UPDATE queued_run SET cancelled = 1 WHERE run = ?", (run,))
+            db.execute("UPDATE queued_run SET cancelled = 1 WHERE run = ?", (run,))
             return False
 
         return await self._tables.write(cancel, _ALONE, may_be_lost=True) if self._tables.is_there else False
+
+    async def finish(self, runs: Sequence[str], now: float, worker: str) -> list[str]:
+        def finish(db: Sql) -> list[str]:
+            places = ", ".join("?" * len(runs))
+            statement = f"DELETE FROM queued_run WHERE run IN ({places}) AND (until <= ? OR worker = ?) RETURNING run"
+            return [run for (run,) in db.execute(statement, (*runs, now, worker)).fetchall()]
+
+        # Not alone: this makes room, so a process that counts meanwhile finds less room than there is.
+        return await self._tables.write(finish, may_be_lost=True) if self._tables.is_there else []
 
     async def list(self, now: float, owner: str | None = None) -> list[QueueEntry]:
         question = """SELECT run, owner, session, at, position, claims FROM (
@@ -105,6 +129,6 @@ class SqlQueue(TableStore):
         return [QueueEntry(*row) for row in await self._rows(question, {"now": now, "owner": owner})]
 
 
-def _claimed_run(row: Sequence[Any]) -> ClaimedRun:
-    run, claims, cancelled = row
-    return ClaimedRun(run, claims, bool(cancelled))
+def _claimed_runs(rows: Sequence[tuple[Any, ...]]) -> list[ClaimedRun]:
+    """In the order in which they came; each row begins with its number."""
+    return [ClaimedRun(run, claims, bool(cancelled)) for _, run, claims, cancelled in sorted(rows)]

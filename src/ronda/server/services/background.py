@@ -31,6 +31,10 @@ from ronda.store.queue import ClaimedRun, Queue, QueuedRun, QueueFull, QueueLimi
 log = logging.getLogger("ronda.server")
 
 LEASE_SECONDS: Final = 3.0  # after which the runs of a process that died are another's
+# Runs that one statement claims. All processes wait in one line for it, so it takes several; but a process that took as many as
+# may be driven at a time would leave nothing to the others.
+MOST_CLAIMED: Final = 8
+PARTS: Final = 8  # of the places
 LOOKS_EVERY: Final = 1.0  # seconds: at what others have queued, and at what is to end
 
 
@@ -59,12 +63,15 @@ class Background:
         self._supervisor = supervisor
         self._others = others
         self._limits = QueueLimits(config.background_runs, config.background_per_owner, config.background_per_session)
+        self._claims_at_once = max(1, min(MOST_CLAIMED, config.background_runs // PARTS))
         self._worker = new_id("worker")
         self._claimed: set[str] = set()  # runs that are this worker's, driven or not …
         self._may_have_more = False  # … as far as it was told
         self._renew_at = 0.0  # not with each run that is over: that would be a write of all of them for each
         self._driven: dict[str, LiveRun] = {}
         self._taking: dict[str, asyncio.Task[None]] = {}  # runs that are claimed, and not driven yet
+        self._leaving: set[str] = set()  # runs that are over, and not off the queue yet
+        self._taking_off = asyncio.Lock()
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -171,11 +178,13 @@ class Background:
             ):  # there may be more, and the leases of what is driven are to be renewed first
                 self._news.set()
                 return
-            claimed = await self._queue.claim(self._worker, self._limits, now, now + LEASE_SECONDS)
-            if claimed is None:
-                return
+            until, most = now + LEASE_SECONDS, self._claims_at_once
+            found = await self._queue.claim(self._worker, self._limits, now, until, most)
             # Read beside the next claim: with a database each takes a few milliseconds, in which others have their turn.
-            self._take_soon(claimed)
+            for claimed in found:
+                self._take_soon(claimed)
+            if len(found) < most:
+                return
 
     def _take_soon(self, claimed: ClaimedRun, problem: BaseException | None = None) -> None:
         """Drive a run, and try that for as long as it takes: it is ours while we live, so no other process would. `problem`: why
@@ -226,6 +235,12 @@ class Background:
             self._take_soon(replace(claimed, claims=claimed.claims + 1), problem)
 
     async def _take_off(self, run: str) -> None:
-        await self._queue.cancel(run, self._runs.clock(), self._worker)
+        """Together with all that are over meanwhile: while one statement is under way the next waits, and takes those along."""
+        self._leaving.add(run)
+        async with self._taking_off:
+            if run in self._leaving:  # else the statement before has taken it off
+                runs = [*self._leaving]
+                await self._queue.finish(runs, self._runs.clock(), self._worker)
+                self._leaving.difference_update(runs)
         self._claimed.discard(run)
         self._news.set()
