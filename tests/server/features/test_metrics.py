@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
-from tests.interaction.doors import Door, Served
+from tests.interaction.doors import Door, Served, user
+from tests.server.coding import post, serving
+from tests.server.coding import root as root
 from tests.server.responses_door import connected
+from tests.server.services.test_served_code import HI
 from tests.tools.mcp.serving import config
 
+import ronda
+from ronda.journal.sqlite import SqliteJournal
 from ronda.providers.script import ScriptedModel, calls, says
 from ronda.server.config import ServerConfig
 from ronda.server.features.contract import Feature, Figure, Services
@@ -27,6 +32,8 @@ from ronda.tools.mcp.config import Process
 
 ON: Any = {"metrics": MetricsOptions(enabled=True)}
 TINY = Path(__file__).parents[2] / "tools" / "mcp" / "tiny.py"
+FEATURES = Path(ronda.__file__).parent / "server" / "features"
+REPORTED = re.compile(r'\bFigure\(\s*"(\w+)"')  # by features other than this one
 DASHBOARD = Path(__file__).parents[3] / "docs" / "grafana-dashboard.json"
 
 
@@ -191,6 +198,7 @@ def test_a_label_has_only_so_many_values() -> None:
 
 def test_the_dashboard_shows_figures_that_there_are() -> None:
     exported = {sample for metric in Figures().registry.collect() for sample in _samples(metric)}
+    exported |= {name for file in FEATURES.glob("*/feature.py") for name in REPORTED.findall(file.read_text())}
     panels = json.loads(DASHBOARD.read_text())["panels"]
     shown = {
         name
@@ -206,6 +214,31 @@ def test_the_dashboard_shows_figures_that_there_are() -> None:
 def _samples(metric: Any) -> list[str]:
     suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}.get(metric.type, ("",))
     return [metric.name + suffix for suffix in suffixes]
+
+
+async def test_the_journal_is_told_of(door: Door, tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db")
+    async with door.serving(ScriptedModel(says("Hi.")), journal=journal, **ON) as served:
+        answer = await served.post({"messages": [user("Hi")]})
+        await served.all_over()
+        found = await figures(served)
+        facts = await journal.read(answer.headers["x-ronda-run"])
+        size = await journal.size()
+
+    assert found["ronda_journal_facts_total",] == len(facts[1:]) > 2
+    assert found["ronda_journal_bytes",] == size > 0
+
+
+async def test_sandboxes_are_told_of(door: Door, root: Path) -> None:
+    model = ScriptedModel(calls("mistralrs_execute_python", code="6 * 7"), says("done"))
+    async with serving(door, model, root, **ON) as server:
+        status, _ = await post(door, "chat/completions", {"messages": HI, "enable_code_execution": True})
+        async with door.http.get(f"{door.url.removesuffix('/v1')}/metrics") as answer:
+            found = read(await answer.text())
+        features = [one.name for one in server.features.all]
+
+    assert (status, "code" in features) == (200, True)
+    assert [found["ronda_sandboxes", f"state={state}"] for state in ("busy", "idle", "spare")] == [0, 1, 0]
 
 
 async def test_each_mcp_server_is_told_of(door: Door) -> None:

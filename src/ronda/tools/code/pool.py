@@ -23,6 +23,10 @@ class Pool:
         self._ready: list[Session] = []
         self._filling: asyncio.Task[None] | None = None
 
+    @property
+    def ready(self) -> int:
+        return len(self._ready)
+
     async def fill(self) -> None:
         """Those that have ended meanwhile are replaced."""
         self._refill()

@@ -207,9 +207,16 @@ class Workbench:
 
     def _idle(self) -> list[tuple[float, tuple[str, str]]]:
         """When each was used last, and its key: those that are not at work, the longest unused first."""
+        return sorted([(session.used, key) for session, key in self._opened() if not session.users])
+
+    def _opened(self) -> list[tuple[Session, tuple[str, str]]]:
         opened = [(task, key) for key, task in self._sessions.items() if task.done()]
-        sessions = [(task.result(), key) for task, key in opened if not task.cancelled() and not task.exception()]
-        return sorted([(session.used, key) for session, key in sessions if not session.users])
+        return [(task.result(), key) for task, key in opened if not task.cancelled() and not task.exception()]
+
+    def count_sessions(self) -> dict[str, int]:
+        """How many sandboxes there are: of sessions that are at work, or are not, and those that wait for a session."""
+        busy = [bool(session.users) for session, _ in self._opened()]
+        return {"busy": sum(busy), "idle": len(busy) - sum(busy), "spare": self._pool.ready}
 
     async def close(self) -> None:
         sessions, self._sessions = self._sessions, {}

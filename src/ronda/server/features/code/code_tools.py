@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import weakref
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -95,6 +96,10 @@ class CodeTools:
         """When a session's folder was last used, if it has one."""
         folder = self._workspaces.existing_folder(owner, session)
         return None if folder is None else folder.with_name("used").stat().st_mtime
+
+    def count_sandboxes(self) -> Counter[str]:
+        """By what they are at; of the shell and of Python, where these are two."""
+        return sum([Counter(workbench.count_sessions()) for workbench in self._workbenches], Counter())
 
     async def _close_session(self, owner: str, session: str) -> None:
         await asyncio.gather(*[workbench.close_session(owner, session) for workbench in self._workbenches])

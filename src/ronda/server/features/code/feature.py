@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ronda.drive import Tool
 from ronda.server.features.code.code_tools import TIDY_SECONDS, OpenCode, code_opener
 from ronda.server.features.code.settings import CodeSettings
-from ronda.server.features.contract import Ask, Brought, Chore, Feature, Finding, Folders, Services
+from ronda.server.features.contract import Ask, Brought, Chore, Feature, Figure, Finding, Folders, Services
 from ronda.server.services.session_folders import SessionFolders
 from ronda.wire.shared.capabilities import Capability
 
@@ -74,6 +74,12 @@ class Code(Feature):
 
     def chores(self) -> Sequence[Chore]:
         return [Chore("the tidying of code sessions", TIDY_SECONDS, self._code.tidy)]
+
+    def figures(self) -> Iterable[Figure]:
+        counts = self._code.count_sandboxes()
+        for state in ("busy", "idle", "spare"):
+            words = "Sandboxes: at work, of sessions that are not, and those that wait for a session."
+            yield Figure("ronda_sandboxes", counts[state], {"state": state}, help=words)
 
     async def stop(self) -> None:
         await self._code.close()

@@ -109,6 +109,7 @@ class Metrics(Feature):
     async def refresh(self) -> None:
         self._figures.runs_live.set(len(self._runs.live))
         self._figures.queue.set(len(await self._queue.list(self._clock())))
+        self._figures.journal_bytes.set(await self._runs.journal.size())
         self._figures.report(self._all_figures())
 
     # ---- /metrics ----------------------------------------------------------------------------------------------------
@@ -168,6 +169,7 @@ class Metrics(Feature):
         began: dict[str, tuple[str, float]] = {}
 
         def count(facts: Sequence[Event]) -> None:
+            figures.journal_facts.inc(len(facts))
             for fact in facts:
                 if isinstance(fact, ModelFinished):
                     usage = fact.usage

@@ -72,6 +72,12 @@ class Figures:
             registry=registry,
             multiprocess_mode="livemax",
         )
+        self.journal_facts = counter(
+            "ronda_journal_facts_total", "Facts of runs that were written down, their starts left out."
+        )
+        self.journal_bytes = Gauge(  # likewise shared
+            "ronda_journal_bytes", "What the journal takes.", registry=registry, multiprocess_mode="livemax"
+        )
         self.owner_runs = counter("ronda_owner_runs_total", "Runs that ended, by owner.", "owner")
         self.owner_tokens = counter("ronda_owner_tokens_total", "Input and output of model calls, by owner.", "owner")
         self._reported: dict[str, tuple[Any, tuple[str, ...]]] = {}
