@@ -13,7 +13,7 @@ SUITE  ?= bookworm
 N      ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup page serve test test-all test-slow test-times walks soak-tools test-mcp mcp-conformance check format fuzz bench bench-page conformance conformance-local bfcl live fresh container docs lock clean chaos soak wheel-size
+.PHONY: help setup page serve test test-all test-slow test-times walks soak-tools test-mcp mcp-conformance check format fuzz bench bench-page conformance conformance-local bfcl live phoenix fresh container docs lock clean chaos soak wheel-size
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -140,6 +140,15 @@ conformance: $(VENV)/.ready-dev ## tests on recorded data: make conformance [DAT
 
 live: $(VENV)/.ready-dev ## ask real providers, those whose keys are in the environment, for five cents at most [ARGS="--only anthropic"]
 	$(BIN)/python -m tests.live $(ARGS)
+
+# A receiver of traces that others have written, in a folder of its own: it brings 150 packages.
+build/phoenix/.ready:
+	@$(PYTHON) -m venv --clear build/phoenix
+	@build/phoenix/bin/python -m pip --disable-pip-version-check install --quiet arize-phoenix
+	@touch $@
+
+phoenix: $(VENV)/.ready-dev build/phoenix/.ready ## traces of a server, received by Arize Phoenix
+	$(BIN)/python -m tests.phoenix build/phoenix/bin/phoenix
 
 bfcl: $(VENV)/.ready-dev ## function-calling tasks as an evaluation of MODEL, the first N of them [MODEL=local:smollm2] [N=200] [ARGS=--resume]
 	$(BIN)/python -m tests.conformance.bfcl_suite $(DATA) build/bfcl

@@ -116,7 +116,8 @@ class OpenTelemetry:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         made = Sdk(resource=_resource(), id_generator=_ids(), shutdown_on_exit=False)
-        made.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        if not _is_switched_off("TRACES"):
+            made.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._own.append(made)
         return made
 
@@ -125,7 +126,8 @@ class OpenTelemetry:
         from opentelemetry.sdk.metrics import MeterProvider as Sdk
         from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
-        made = Sdk([PeriodicExportingMetricReader(OTLPMetricExporter())], resource=_resource(), shutdown_on_exit=False)
+        readers = [] if _is_switched_off("METRICS") else [PeriodicExportingMetricReader(OTLPMetricExporter())]
+        made = Sdk(readers, resource=_resource(), shutdown_on_exit=False)
         self._own.append(made)
         return made
 
@@ -440,6 +442,11 @@ def _resource() -> Any:
 
     named = "OTEL_SERVICE_NAME" in os.environ or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     return Resource.create({"service.version": __version__} | ({} if named else {"service.name": "ronda"}))
+
+
+def _is_switched_off(signal: str) -> bool:
+    """By OpenTelemetry's own variable: some collectors take traces only."""
+    return os.environ.get(f"OTEL_{signal}_EXPORTER", "").strip().lower() == "none"
 
 
 def _ids() -> Any:

@@ -151,6 +151,17 @@ async def test_a_run_is_a_trace_with_its_model_calls_and_tools(door: Door, monke
     assert not [word for word in (b"How is Paris", b"secret rain", b"Rain.", CANARY.encode()) if word in told]
 
 
+@pytest.mark.parametrize("signal", ["TRACES", "METRICS"])
+async def test_either_is_switched_off_by_its_variable(door: Door, monkeypatch: pytest.MonkeyPatch, signal: str) -> None:
+    monkeypatch.setenv(f"OTEL_{signal}_EXPORTER", "none")
+    async with (
+        collecting(monkeypatch) as collector,
+        traced(door, ScriptedModel(says("Hi.")), otel=True) as served,
+    ):
+        await served.ask(stream=False)
+    assert (bool(collector.spans), bool(collector.metrics)) == (signal == "METRICS", signal == "TRACES")
+
+
 async def test_content_is_told_where_it_is_asked_for(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     async with collecting(monkeypatch) as collector:
         model = ScriptedModel(calls("look", city="Paris"), says("Rain."))
