@@ -120,7 +120,7 @@ async def test_once_there_are_keys_figures_need_the_right_to_operate(door: Door)
         operator = await scrape(served, **{"x-operator": "yes"})
 
     assert [unknown[0], with_key[0], operator[0]] == [401, 403, 200]
-    assert "right 'operate'" in with_key[1]
+    assert "the scope 'operate'" in with_key[1]
     assert "http_requests" not in unknown[1] + with_key[1]
 
 

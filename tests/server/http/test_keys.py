@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import aiohttp
@@ -15,7 +16,7 @@ import pytest
 from mistralai.client import Mistral
 from mistralai.client.errors import SDKError
 from tests.interaction.doors import Door, Json, Remembering, Served, soon
-from tests.server.every_route import ROUTES
+from tests.server.features.test_openapi import EVERYTHING, server_with_everything
 from tests.server.messages_door import asking
 
 from ronda.files.file_store import FileFacts
@@ -28,9 +29,13 @@ from ronda.store import StoreError
 from ronda.store.keys import KeyRow, hash_key, new_key
 from ronda.store.memory import MemoryCatalog
 from ronda.store.sessions import NewNode
+from ronda.store.sql import Sql
 from ronda.testing import ScriptedModel, says
 
-PRIVATE: Final = [row for row in ROUTES.rows if row.scope != "public"]
+ROWS: Final = [row for feature in server_with_everything().features.all for row in feature.routes()]
+PRIVATE: Final = [row for row in ROWS if row.scope != "public"]
+SETTINGS: Final[Json] = {name: value for name, value in EVERYTHING.items() if name != "model"}
+SETTINGS["fetch_allow"] = ("127.0.0.1",)  # of notices
 BODIES: Final[dict[str, Json]] = {
     "/v1/conversations/{conversation_id}": {"inputs": "mine now"},
     "/v1/conversations/{conversation_id}/restart": {"inputs": "mine now", "from_entry_id": "x"},
@@ -103,8 +108,13 @@ class Guarded:
             [await self.catalog.files.of(owner, 0.0) for owner in ("ann", "bob", "")],
             [await self.catalog.skills.of(owner) for owner in ("ann", "bob", "")],
             await self.catalog.sessions.page("ann", 10),
+            [await self.catalog.read(partial(_rows, table)) for table in ("notice_address", "notice", "schedule")],
             len(self.model.heard),
         )
+
+
+def _rows(table: str, db: Sql) -> Any:
+    return [tuple(row) for row in db.execute(f"SELECT * FROM {table}").fetchall()]
 
 
 def bearer(key: str) -> dict[str, str]:
@@ -114,24 +124,24 @@ def bearer(key: str) -> dict[str, str]:
 @asynccontextmanager
 async def guarded(door: Door) -> AsyncIterator[Guarded]:
     catalog = MemoryCatalog()
-    keys = {}
-    for kind, owner in (("ann", "ann"), ("bob", "bob"), ("revoked", "ann")):
-        keys[kind], row = new_key(owner, 1.0)
-        await catalog.keys.add(row)
-    await catalog.keys.revoke(row.id, 2.0)
-    for kind, scopes, expires in (
-        ("expired", (), 2.0),
-        ("nowhere", ("door:none",), None),
-        ("seer", ("operate",), None),
-    ):
-        keys[kind], row = new_key("ann", 1.0, scopes, expires)
-        await catalog.keys.add(row)
     model = ScriptedModel(says("one"), says("two"))
-    async with soon(), door.serving(model, catalog=catalog) as served:
+    async with soon(), door.serving(model, catalog=catalog, **SETTINGS) as served:
+        keys = {}
+        for kind, owner in (("ann", "ann"), ("bob", "bob"), ("revoked", "ann")):
+            keys[kind], row = new_key(owner, 1.0)
+            await catalog.keys.add(row)
+        await catalog.keys.revoke(row.id, 2.0)
+        for kind, scopes, expires in (
+            ("expired", (), 2.0),
+            ("nowhere", ("door:none",), None),
+            ("seer", ("operate",), None),
+        ):
+            keys[kind], row = new_key("ann", 1.0, scopes, expires)
+            await catalog.keys.add(row)
 
-        async def make(path: str, body: Json) -> Any:
+        async def make(path: str, body: Json, status: int = 200) -> Any:
             async with served.http.post(served.url + path, json=body, headers=bearer(keys["ann"])) as answer:
-                assert answer.status == 200, await answer.read()
+                assert answer.status == status, await answer.read()
                 return await answer.json()
 
         response = await make("/responses", {"model": "default", "input": "hi"})
@@ -145,13 +155,16 @@ async def guarded(door: Door) -> AsyncIterator[Guarded]:
         skill = await skills.create("ann", {"SKILL.md": b"---\nname: a\ndescription: b\n---\n"})
         ids |= {"files": file.id, "skills": skill.id}
         await catalog.sessions.add("ann", "trip to Rome", NewNode(0, 0, b"[]", 0, 0), 3.0, stood_at=0)
+        body = {"cron": "0 9 * * *", "request": {"model": "default", "input": "go"}}
+        ids["schedule_id"] = (await make("/schedules", body, 201))["id"]
+        ids["address_id"] = (await make("/notices", {"url": "http://127.0.0.1:1/x"}, 201))["id"]
         ids["sessions"] = "trip to Rome"
         ids["run"] = response["id"].removeprefix("resp_")  # as the ids of other doors end
         yield Guarded(served, catalog, model, keys, ids)
 
 
 def test_only_links_health_pictures_of_pages_sign_in_and_pages_themselves_need_no_key() -> None:
-    public = [named(row) for row in ROUTES.rows if row.scope == "public"]
+    public = [named(row) for row in ROWS if row.scope == "public"]
 
     assert public == [
         "GET /v1/file-links/{token}",
@@ -164,6 +177,8 @@ def test_only_links_health_pictures_of_pages_sign_in_and_pages_themselves_need_n
         "GET /v1/login",
         "POST /v1/login",
         "POST /v1/logout",
+        "GET /v1/oidc/login",
+        "GET /v1/oidc/callback",
         "GET /openapi.json",
         "GET /api-doc/openapi.json",
         "GET /docs",

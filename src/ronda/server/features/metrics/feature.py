@@ -28,7 +28,6 @@ from ronda.server.http.browser_guard import is_loopback
 from ronda.server.http.incoming import Incoming, Whole
 from ronda.server.http.operations import Operation
 from ronda.server.http.routing import WEBSOCKET, Dialect, Route, is_housekeeping
-from ronda.store.scopes import scopes_of
 
 if TYPE_CHECKING:
     from ronda.server.features.metrics.figures import Figures
@@ -115,7 +114,7 @@ class Metrics(Feature):
     # ---- /metrics ----------------------------------------------------------------------------------------------------
 
     def routes(self) -> Sequence[Route]:
-        return [Route("GET", "/metrics", _OWN, self.show, "read")] if self._options.enabled else ()
+        return [Route("GET", "/metrics", _OWN, self.show, "read", right="operate")] if self._options.enabled else ()
 
     def operations(self) -> Mapping[str, Operation]:
         summary = "Figures for Prometheus; the key needs the scope `operate`"
@@ -125,10 +124,7 @@ class Metrics(Feature):
         from prometheus_client import generate_latest
         from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-        if await self._keys.all():
-            if not scopes_of(request.rights).has("operate"):
-                raise Refused("figures of all owners need a key with the right 'operate'", 403, code="missing_right")
-        elif not is_loopback(request.client):
+        if not await self._keys.all() and not is_loopback(request.client):
             raise Refused("without API keys, figures are for callers on the server's machine", 403, code="not_local")
         await self.refresh()
         body = await asyncio.to_thread(generate_latest, self._shown)
