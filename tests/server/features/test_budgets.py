@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.cli.commands import shown
 from tests.interaction.doors import Door, Served, soon
 from tests.interaction.every_door import NAMES, PATHS, body_for
 
@@ -270,6 +271,41 @@ async def test_a_limit_of_a_name_counts_before_that_of_each_and_the_table_before
     await ledger.set_limit("owner", "ann", "total", "tokens", None)
     assert await limits("ann") == [2]
     await catalog.close()
+
+
+# ---- the command -----------------------------------------------------------------------------------------------------
+
+
+async def test_the_command_sets_a_limit_that_a_server_heeds_and_shows_what_was_spent(
+    door: Door, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def command(*words: str) -> tuple[int, str, str]:
+        """In a thread, as it has a loop of its own; the server goes on."""
+        return await asyncio.to_thread(shown, capsys, "budget", *words, "--data-dir", str(tmp_path))
+
+    nothing = await command("show")
+    catalog = SqliteCatalog(str(tmp_path / "catalog.db"))
+    model = ScriptedModel(*[says("Hi.", usage=Usage(10, 5)) for _ in range(3)])
+    async with door.serving(model, prices=PRICES, budgets={"enabled": True}, catalog=catalog) as served:
+        await add_keys(served)
+        first = await post(served)
+        await settled(served)
+        limited = await command("set", "owner", "ann", "--per", "month", "--tokens", "15")
+        second, other = await post(served), await post(served, key=BOB)
+        await settled(served)
+        listed = await command("show")
+        freed = await command("set", "owner", "ann", "--per", "month", "--tokens", "-1")
+        third = await post(served)
+    refused = await command("set", "run", "ann", "--usd", "1")
+
+    assert (nothing[0], "nothing was spent yet" in nothing[1]) == (0, True)
+    assert [one[0] for one in (first, limited, second, other, freed, third)] == [200, 0, 402, 200, 0, 200]
+    rows = [line.split() for line in listed[1].splitlines()]
+    assert ["owner", "ann", "month", "tokens", "15"] in rows
+    assert [row for row in rows if row[:3] == ["owner", "ann", "total"]] == [
+        ["owner", "ann", "total", "$0.0001", "15", "1", "0"]
+    ]
+    assert (refused[0], "a run has no name before it begins" in refused[2]) == (2, True)
 
 
 def test_settings_that_cannot_be_are_refused() -> None:
