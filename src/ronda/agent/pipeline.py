@@ -171,7 +171,7 @@ class Call(Struct, frozen=True):
         return await self._start(self._found(), stream)
 
     async def _start(self, found: Agent | Prompty, stream: bool) -> Start:
-        tools = await open_overlay(self.tools)
+        tools = None if self.tools is None else await open_overlay(self.tools)
         if isinstance(found, Agent):
             return Start(await open_agent(found), self.inputs, tools, stream, self.options)
         return await start_job(self._job(found), tools, stream, self.options, loop=self.loop)

@@ -26,7 +26,7 @@ from ronda.core.events import AgentFile, Event, ModelFinished
 from ronda.core.parts import Turn, user
 from ronda.core.run import Run
 from ronda.core.transcript import final_text
-from ronda.drive import Provider
+from ronda.drive import Provider, Tool
 from ronda.errors import BadConfig, BadRequest, RondaError, quote_names
 from ronda.prompty.handlers import CallerTool
 from ronda.prompty.history import PLACE_OF_THREAD, thread_of, with_history
@@ -211,7 +211,9 @@ async def start_job(
     """`loop` of False hands calls over to the caller; None does so only if nothing here could run any of them."""
     if not job.prompty.has_conversation:
         raise BadRequest(f"a file of the API type '{job.upstream.api}' has no run to follow; use `run` or `invoke`")
-    table = await tools_of(job.prompty, tools, job.inputs)
+    table: dict[str, Tool] = {}
+    if job.prompty.tools or job.prompty.agents or tools is not None:
+        table = await tools_of(job.prompty, tools, job.inputs)
     if loop is None:
         loop = tools is not None or not table or any(tool.spec.kind != "caller" for tool in table.values())
     job.once, job.overlay = not loop, tools

@@ -154,9 +154,11 @@ class Start:
         self.file = file
         self.on_event = options.get("on_event")
         self.cancel = options.get("cancel")
-        guardrails, journal = read_guardrails(options.get("guardrails")), options.get("journal")
+        guards, journal = options.get("guardrails"), options.get("journal")
+        guardrails = None if guards is None else read_guardrails(guards)
         deps = options.get("deps", NO_DEPS)
-        table = give_deps(_bind_tools(_laid_over(agent._tools, tools), inputs), deps)
+        if table := _bind_tools(_laid_over(agent._tools, tools), inputs):
+            table = give_deps(table, deps)
         most = options.get("max_result_chars", RESULT_CHARS) if run is None else run.plan.limits.result_chars
         long_results = cache(partial(open_long_results, options.get("result_files"), journal, most))
         # One that was started before goes on as it was planned then.
@@ -229,7 +231,7 @@ class Start:
             on_unknown_tool=options.get("on_unknown_tool", "raise"),
             asks_again=file is None or not file.once,
             context_budget=_read_budget(options.get("context_budget")),
-            guards=guarded_stages(guardrails),
+            guards=() if guardrails is None else guarded_stages(guardrails),
             permissions=permissions,
         )
         able.check(plan)

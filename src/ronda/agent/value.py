@@ -152,7 +152,7 @@ class Agent(Generic[T]):
         check_is_model(self.model)
         if (wrong := misfit({name: getattr(self, name) for name in AGENT_FIELDS}, AGENT_FIELDS)) is not None:
             raise BadConfig(wrong[1])
-        table, toolsets = split_tools(self.tools)
+        table, toolsets = ({}, ()) if self.tools == () else split_tools(self.tools)
         keep(self, "_tools", table)
         keep(self, "_toolsets", toolsets)
         keep(self, "_provider", self._open(self.model) if isinstance(self.model, str) else self.model)

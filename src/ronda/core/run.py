@@ -110,7 +110,8 @@ class Run(RunState):
             case ToolFinished():
                 self._recoveries = 0
                 self.size += result_size(event)
-                self._calls.answer(self._marked(event.result))
+                result = event.result
+                self._calls.answer(self._marked(result) if self.plan.has_labels or result.marks else result)
                 if event.usage is not NO_USAGE:  # most tools use no model
                     self.usage = self.usage + event.usage
                 self.tool_calls += event.tool_calls
@@ -247,7 +248,7 @@ class Run(RunState):
         call = self._calls.asked.get(result.call_id)
         spec = None if call is None else self.tools.get(call.name)
         labels = () if spec is None else spec.labels
-        if not labels and not result.marks:  # nearly always
+        if not labels and not result.marks:
             return result
         marks = marks_of((*labels, *result.marks))
         self.marks |= marks

@@ -64,10 +64,10 @@ class RunBuffer:
         self.is_reported = False  # the driver knows
 
     def are_figures_due(self, is_let_go: bool) -> bool:
-        """Whether to write the figures of a run that goes on, or is left. Those of one that begins or ends go with that."""
-        if self.are_counted:
-            return False
-        return is_let_go or self.waiting or time.monotonic() >= self.figures_due
+        """Whether to write the figures: those of a run that begins or ends go with that."""
+        if not self.key or self.finished:
+            return True
+        return not self.are_counted and (is_let_go or self.waiting or time.monotonic() >= self.figures_due)
 
     def take_figures(self) -> Figures:
         """They are written now."""
@@ -120,8 +120,7 @@ class Portion(Struct):
     @classmethod
     def of(cls, buffer: RunBuffer) -> Portion:
         is_let_go = buffer.released and not buffer.finished
-        is_written_whole = not buffer.key or buffer.finished
-        figures = buffer.take_figures() if is_written_whole or buffer.are_figures_due(is_let_go) else None
+        figures = buffer.take_figures() if buffer.are_figures_due(is_let_go) else None
         portion = cls(
             buffer,
             buffer.key,

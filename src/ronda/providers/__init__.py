@@ -195,9 +195,11 @@ def open_provider(spec: str, where: Where) -> Provider:
         _check_address(where.base_url)
     open_model = opener_of(provider)
     assert open_model is not None  # the spec was just read
-    from ronda.providers.prices import priced
+    opened = open_model(name, where)
+    if provider != "script":  # what a file says has no price
+        from ronda.providers.prices import priced
 
-    opened = priced(open_model(name, where), provider, name, where.base_url)
+        opened = priced(opened, provider, name, where.base_url)
     if where.vision if where.vision is not None else sees(provider, name):
         return opened
     from ronda.providers.vision import TextOnly  # most models see

@@ -45,7 +45,9 @@ class Owners(Feature):
         return [Chore("the runs of owners who are deleted", LOOK_SECONDS, self.end_runs)]
 
     async def end_runs(self) -> None:
-        """Cancel what they have under way in this process, and forget what was shown of it."""
+        """Cancel what they have under way in this process, and forget what was shown of it. Where nothing is, nothing is read."""
+        if not self._runs.live:
+            return
         for owner in await self._removals.all():
             for run, live in list(self._runs.live.items()):
                 if live.run.start.owner == owner:
