@@ -13,7 +13,7 @@ SUITE  ?= bookworm
 N      ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup page serve test test-all test-slow test-times walks soak-tools test-mcp mcp-conformance check format fuzz bench bench-page conformance conformance-local bfcl live phoenix fresh container docs lock clean chaos soak wheel-size
+.PHONY: help setup page serve test test-all test-slow test-times walks mutants soak-tools test-mcp mcp-conformance check format fuzz bench bench-page conformance conformance-local bfcl live phoenix fresh container docs lock clean chaos soak wheel-size
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -121,6 +121,11 @@ bench-page: $(VENV)/.ready-dev $(VENV)/.ready-ui ## what the page loads, and how
 
 walks: $(VENV)/.ready-dev ## the files, lines and functions of ours that a request goes through
 	$(BIN)/python -m tests.walks
+
+# Hours for all of it. It can be stopped, and resumes. FILES: the tests whose lines are noted.
+mutants: $(VENV)/.ready-dev ## put 200 mistakes into the source, one at a time, and list which tests find them [FILES=tests/core] [ARGS="--limit 10"]
+	$(BIN)/python -m tests.mutants lines $(FILES)
+	$(BIN)/python -m tests.mutants try $(ARGS)
 
 soak-tools: $(VENV)/.ready-dev ## 200 sessions that run code, and one server that is killed: nothing may be left [N=200]
 	$(BIN)/python -m tests.server.soak_tools $(N)
