@@ -6,11 +6,25 @@ meaning that can be said otherwise, or changes nothing there, or asks for someth
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Raw
 
 from ronda.wire.own import session_fields
 from ronda.wire.shared.capabilities import FATES, HOSTED, lack
-from ronda.wire.shared.fields import DISABLED, DISABLED_FATE, NOT_HERE, PERMISSION_FATES
+from ronda.wire.shared.field_table import (
+    BACKGROUND,
+    DISABLED_TOOLS,
+    LINGERS,
+    PERMISSION,
+    WHOLE,
+    Field,
+    Reads,
+    Table,
+    bounded,
+)
+from ronda.wire.shared.fields import DISABLED, DISABLED_FATE, NOT_HERE, PERMISSION_FATES, bad, field
 from ronda.wire.shared.supplies import OUTPUTS_FATE
 
 _CACHES: Final = "ignored: caches are the upstream's own business"
@@ -40,12 +54,6 @@ PASSED_ON: Final = (
     "chat_template_kwargs", "guide_calls",
 )  # fmt: skip
 
-READ: Final = (
-    "model", "messages", "system", "tools", "tool_choice", "max_tokens", "stop_sequences", "temperature", "top_p", "stream",
-    "output_format", "response_format", "reasoning_effort", "seed", "max_tool_rounds", "inputs", "on_disconnect", "background",
-    "truncate_sequence", "approvals", *session_fields.FIELDS, *PERMISSION_FATES, DISABLED,
-)  # fmt: skip
-
 IGNORED: Final[dict[str, str]] = {
     "diagnostics": "an answer here has nothing to say of caches",
     "user_profile_id": "whose request it is says its key",
@@ -66,15 +74,49 @@ REFUSED: Final[dict[str, str]] = {
 # The API of 2026-10-21 answers 400 to them.
 SAMPLING: Final = ("temperature", "top_p", "top_k")
 
-FIELDS: Final[dict[str, str]] = {
-    **dict.fromkeys(READ, "read"),
-    **dict.fromkeys(PASSED_ON, "passed on"),
-    **{name: f"passed on to Anthropic; elsewhere {why}" for name, why in OWN.items()},
-    **{name: f"ignored: {why}" for name, why in IGNORED.items()},
-    **{name: f"refused: {why}" for name, why in REFUSED.items()},
-    "files": OUTPUTS_FATE,
-    **FATES,
-    **PERMISSION_FATES,
-    DISABLED: DISABLED_FATE,
-    **session_fields.FIELDS,
-}
+
+def _up_to(most: float) -> Reads:
+    def read(fields: Mapping[str, Raw], name: str) -> float:
+        value: float = field(fields, name, float, 0.0)
+        if not 0 <= value <= most:
+            raise bad(name, f"is {value:g}; it must be from 0 to {most:g}")
+        return value
+
+    return Reads(read)
+
+
+TABLE: Final = Table(
+    [
+        Field("model", str, "model"),
+        Field("messages"),
+        Field("system"),
+        Field("tools"),
+        Field("tool_choice"),
+        Field("max_tokens", bounded(1), "options.max_tokens"),
+        Field("stop_sequences"),
+        Field("temperature", _up_to(2), "options.temperature"),
+        Field("top_p", _up_to(1), "options.top_p"),
+        Field("stream", bool, "stream"),
+        Field("output_format"),
+        Field("response_format"),
+        Field("reasoning_effort", str, "options.reasoning_effort"),
+        Field("seed", WHOLE, "options.seed"),
+        Field("max_tool_rounds", bounded(0), "max_tool_rounds"),
+        Field("inputs", dict[str, Any], "inputs"),
+        Field("on_disconnect", LINGERS, "lingers"),
+        Field("background", BACKGROUND, "background"),
+        Field("background", LINGERS, "lingers"),
+        Field("truncate_sequence", bool, "truncates"),
+        Field("approvals"),
+        *session_fields.ROWS,
+        *[Field(name, PERMISSION, "permission", fate) for name, fate in PERMISSION_FATES.items()],
+        Field(DISABLED, DISABLED_TOOLS, "disabled_tools", DISABLED_FATE),
+        *[Field(name, fate="passed on") for name in PASSED_ON],
+        *[Field(name, fate=f"passed on to Anthropic; elsewhere {why}") for name, why in OWN.items()],
+        *[Field(name, fate=f"ignored: {why}") for name, why in IGNORED.items()],
+        *[Field(name, fate=f"refused: {why}") for name, why in REFUSED.items()],
+        Field("files", fate=OUTPUTS_FATE),
+        *[Field(name, fate=fate) for name, fate in FATES.items()],
+    ]
+)
+FIELDS: Final = TABLE.fates

@@ -21,26 +21,19 @@ from ronda.errors import BadRequest
 from ronda.wire.anthropic import OLD_VERSION, VERSION
 from ronda.wire.anthropic.blocks import Conversation, read_conversation
 from ronda.wire.anthropic.declarations import DeclaredTools, ReadChoice, read_choice, read_tools, toolset_name
-from ronda.wire.anthropic.fields import FIELDS, IGNORED, NEEDED, OWN, PASSED_ON, REFUSED, SAMPLING
+from ronda.wire.anthropic.fields import FIELDS, IGNORED, NEEDED, OWN, PASSED_ON, REFUSED, SAMPLING, TABLE
 from ronda.wire.anthropic.mcp_servers import apart_from_secrets, read_servers, without_servers
 from ronda.wire.anthropic.pending_calls import read_decisions
 from ronda.wire.anthropic.server_answer import MessageOptions
 from ronda.wire.codec.json import encode
-from ronda.wire.own.session_fields import read_session
 from ronda.wire.shared.capabilities import HOSTED, Need, read_needs
 from ronda.wire.shared.door_request import DoorRequest
 from ronda.wire.shared.fields import (
     bad,
     decode_field,
     field,
-    read_background,
-    read_bounded,
-    read_disabled_tools,
-    read_disconnect,
     read_fields,
-    read_permission,
     sane,
-    whole,
 )
 from ronda.wire.shared.formats import NamedSchema, read_response_format
 from ronda.wire.shared.supplies import ANY_CONTAINER, ContainerWish, read_container, read_outputs
@@ -88,21 +81,12 @@ def read_request(body: bytes, version: str | None = None, betas: str | None = No
     effort = _read_effort(fields, config)
     _check_own(fields)
     container = read_container(fields["container"]) if "container" in fields else ANY_CONTAINER
+    members = TABLE.read(fields)
     return MessagesRequest(
-        model=field(fields, "model", str, "default"),
         turns=conversation.turns,
         tools=declared.tools,
         choice=chosen.choice,
-        options=_read_options(fields, config, chosen),
-        stream=field(fields, "stream", bool, False),
-        max_tool_rounds=read_bounded(fields, "max_tool_rounds", 0),
-        truncates=field(fields, "truncate_sequence", bool, False),
-        session=read_session(fields),
-        lingers=read_disconnect(fields),
-        permission=read_permission(fields),
-        disabled_tools=read_disabled_tools(fields),
-        background=read_background(fields),
-        inputs=field(fields, "inputs", dict[str, Any], {}),
+        options=_read_options(fields, config, chosen, members.options),
         about={"metadata": own["metadata"]} if "metadata" in own else {},
         own=own,
         effort=effort,
@@ -116,6 +100,7 @@ def read_request(body: bytes, version: str | None = None, betas: str | None = No
             *declared.needs,
         ),
         every=declared.every,
+        **{"model": "default", **members.request},
     )
 
 
@@ -212,28 +197,17 @@ def _check_own(fields: dict[str, Raw]) -> None:
 # ---- how to answer ----------------------------------------------------------------------------------------------------
 
 
-def _read_options(fields: dict[str, Raw], config: _Config, chosen: ReadChoice) -> Options:
+def _read_options(fields: dict[str, Raw], config: _Config, chosen: ReadChoice, members: dict[str, Any]) -> Options:
     stop: list[str] = field(fields, "stop_sequences", list[str], [])
     if not all(stop):
         raise bad("stop_sequences", "has an empty text in it, which would stop at once")
     return Options(
-        max_tokens=read_bounded(fields, "max_tokens", 1),
-        temperature=_number(fields, "temperature", 2),
-        top_p=_number(fields, "top_p", 1),
         stop=tuple(stop),
-        seed=whole(fields, "seed"),
         parallel_tool_calls=False if chosen.one_at_a_time else None,
-        reasoning_effort=field(fields, "reasoning_effort", str, None),
         response_format=_read_format(fields, config),
         extra={name: fields[name].copy() for name in PASSED_ON if name in fields},
+        **members,
     )
-
-
-def _number(fields: dict[str, Raw], name: str, most: float) -> float | None:
-    value: float | None = field(fields, name, float, None)
-    if value is not None and not 0 <= value <= most:
-        raise bad(name, f"is {value:g}; it must be from 0 to {most:g}")
-    return value
 
 
 class _Thinking(Struct, frozen=True):

@@ -22,22 +22,28 @@ from ronda.wire.shared import capabilities
 from ronda.wire.shared.approvals import FATE, read_approvals
 from ronda.wire.shared.capabilities import Need
 from ronda.wire.shared.door_request import DoorRequest
-from ronda.wire.shared.fields import (
+from ronda.wire.shared.field_table import (
     BACKGROUND,
+    DISABLED_TOOLS,
+    LINGERS,
+    PERMISSION,
+    STOP,
+    Field,
+    Reads,
+    Table,
+    bounded,
+)
+from ronda.wire.shared.fields import BACKGROUND as BACKGROUND_FATE
+from ronda.wire.shared.fields import (
     DISABLED,
     DISABLED_FATE,
     DISCONNECT,
     NOT_HERE,
-    PERMISSION,
     PERMISSION_FATES,
     field,
     misspelt,
-    read_background,
     read_bounded,
-    read_disabled_tools,
-    read_disconnect,
     read_fields,
-    read_permission,
     whole,
 )
 from ronda.wire.shared.formats import read_response_format
@@ -49,42 +55,6 @@ MAX_CHOICES = 8
 class ChatRequest(DoorRequest, frozen=True, kw_only=True):
     answer: ChatOptions = ChatOptions()
 
-
-# Fields that mean something to Ronda and are read below; everything else is `extra`.
-_READ = frozenset(
-    [
-        "model",
-        "messages",
-        "tools",
-        "tool_choice",
-        "stream",
-        "stream_options",
-        "n",
-        "max_tool_rounds",
-        *session_fields.FIELDS,
-        "inputs",
-        "max_tokens",
-        "max_completion_tokens",
-        "temperature",
-        "top_p",
-        "stop",
-        "seed",
-        "random_seed",
-        "parallel_tool_calls",
-        *deprecated_functions.FIELDS,
-        "reasoning_effort",
-        "response_format",
-        "on_disconnect",
-        "background",
-        "truncate_sequence",
-        "files",
-        "approvals",
-        SKILLS,
-        *capabilities.FIELDS,
-        *PERMISSION,
-        DISABLED,
-    ]
-)
 
 # Most requests say no more than this, and looking for the rest would take as long as reading them.
 _USUAL = frozenset({"model", "messages", "tools", "stream"})
@@ -101,32 +71,78 @@ _MISTRALS = frozenset({"safe_prompt", "random_seed"})
 # What clients of other services send in every request although it asks for nothing, and most upstreams refuse by name.
 _HARMLESS = {"safe_prompt": Raw(b"false")}
 
+_CAPABILITIES = {name: Field(name, fate=fate) for name, fate in capabilities.FATES.items()}
+_SESSION = {row.name: row for row in session_fields.ROWS}
+
 # Every field that is known here, and what becomes of it. What is not named is passed on, as are the last ones.
-FIELDS: Final[dict[str, str]] = {
-    **dict.fromkeys(sorted(_READ), "read"),
-    **session_fields.FIELDS,
-    "functions": "read: deprecated; the answer has its call in the old form, too, and one at most",
-    "function_call": "read: deprecated; goes with functions",
-    "n": f"read: up to {MAX_CHOICES}",
-    "stream_options": "read: include_usage; stream_tool_calls, of which false sends every call in one piece; "
-    "include_obfuscation can only be false",
-    "inputs": "read: for an agent that has some",
-    "truncate_sequence": "read: what the model finds too long is cut at its beginning, with a warning",
-    "on_disconnect": DISCONNECT,
-    "background": BACKGROUND,
-    "files": OUTPUTS_FATE,
-    "approvals": FATE,
-    SKILLS: "read (ours): `skill_reference` and `inline`, as in the shell tool of Responses; on a server with --enable-shell",
-    **capabilities.FATES,
-    **PERMISSION_FATES,
-    DISABLED: DISABLED_FATE,
-    **{name: f"refused: {why}" for name, why in _REFUSED.items()},
-    "modalities": 'refused: only ["text"]; this server answers with text',
-    "random_seed": "read: Mistral's word for seed; who uses it gets Mistral's shapes, as with safe_prompt",
-    "safe_prompt": "passed on, where it is true",
-    "grammar": "passed on: to the local model; not beside response_format",
-    "any other": "passed on: to an upstream of this API as it is; another gets what it knows, and `warnings` names the rest",
-}
+TABLE: Final = Table(
+    [
+        Field("agent_permission", PERMISSION, "permission", PERMISSION_FATES["agent_permission"]),
+        Field("approvals", fate=FATE),
+        Field("background", BACKGROUND, "background", BACKGROUND_FATE),
+        Field("background", LINGERS, "lingers", BACKGROUND_FATE),
+        Field("code_execution_permission", PERMISSION, "permission", PERMISSION_FATES["code_execution_permission"]),
+        Field(DISABLED, DISABLED_TOOLS, "disabled_tools", DISABLED_FATE),
+        _CAPABILITIES["enable_code_execution"],
+        _CAPABILITIES["enable_shell"],
+        Field("files", fate=OUTPUTS_FATE),
+        Field("function_call", fate="read: deprecated; goes with functions"),
+        Field("functions", fate="read: deprecated; the answer has its call in the old form, too, and one at most"),
+        Field("inputs", dict[str, Any], "inputs", "read: for an agent that has some"),
+        Field("max_completion_tokens"),
+        Field("max_tokens"),
+        Field("max_tool_rounds", bounded(0), "max_tool_rounds"),
+        Field("messages"),
+        Field("model", str, "model"),
+        Field("n", bounded(1, MAX_CHOICES), "n", f"read: up to {MAX_CHOICES}"),
+        _SESSION["on_busy"],
+        Field("on_disconnect", LINGERS, "lingers", DISCONNECT),
+        Field("parallel_tool_calls", bool, "options.parallel_tool_calls"),
+        Field(
+            "random_seed", fate="read: Mistral's word for seed; who uses it gets Mistral's shapes, as with safe_prompt"
+        ),
+        Field("reasoning_effort", str, "options.reasoning_effort"),
+        Field(
+            "response_format", Reads(lambda fields, name: read_response_format(fields[name])), "options.response_format"
+        ),
+        Field("seed"),
+        _SESSION["session_id"],
+        _SESSION["session_mode"],
+        Field(
+            SKILLS,
+            fate="read (ours): `skill_reference` and `inline`, as in the shell tool of Responses; on a server with "
+            "--enable-shell",
+        ),
+        Field("stop", STOP, "options.stop"),
+        Field("stream"),
+        Field(
+            "stream_options",
+            fate="read: include_usage; stream_tool_calls, of which false sends every call in one piece; "
+            "include_obfuscation can only be false",
+        ),
+        Field("temperature", float, "options.temperature"),
+        Field("tool_choice"),
+        Field("tools"),
+        Field("top_p", float, "options.top_p"),
+        Field(
+            "truncate_sequence",
+            bool,
+            "truncates",
+            "read: what the model finds too long is cut at its beginning, with a warning",
+        ),
+        _CAPABILITIES["web_search_options"],
+        *[Field(name, fate=f"refused: {why}") for name, why in _REFUSED.items()],
+        Field("modalities", fate='refused: only ["text"]; this server answers with text'),
+        Field("safe_prompt", fate="passed on, where it is true"),
+        Field("grammar", fate="passed on: to the local model; not beside response_format"),
+        Field(
+            "any other",
+            fate="passed on: to an upstream of this API as it is; another gets what it knows, and `warnings` names the rest",
+        ),
+    ]
+)
+FIELDS: Final = TABLE.fates
+_READ: Final = TABLE.names("read")
 
 
 def read_request(body: bytes) -> ChatRequest:
@@ -163,13 +179,13 @@ def read_request(body: bytes) -> ChatRequest:
         as_function_call=is_old,
         warnings=misspelt(fields, FIELDS),
     )
-    tools, options = declared.specs, _read_options(fields)
+    members = TABLE.read(fields)
+    tools, options = declared.specs, _read_options(fields, members.options)
     choice = read_choice(fields["tool_choice"]) if "tool_choice" in fields else ToolChoice()
     if is_old:
         tools, choice = deprecated_functions.read_functions(fields)
         options = replace(options, parallel_tool_calls=False)
     return ChatRequest(
-        model=field(fields, "model", str, "default"),
         turns=read_messages(fields),
         tools=tools,
         needs=(*capabilities.read_needs(fields), *declared.needs, *skill_needs),
@@ -179,15 +195,7 @@ def read_request(body: bytes) -> ChatRequest:
         options=options,
         stream=stream,
         answer=answer if _MISTRALS.isdisjoint(fields) else answer.of_mistral(),
-        n=read_bounded(fields, "n", 1, MAX_CHOICES) or 1,
-        max_tool_rounds=read_bounded(fields, "max_tool_rounds", 0),
-        truncates=field(fields, "truncate_sequence", bool, False),
-        session=session_fields.read_session(fields),
-        lingers=read_disconnect(fields),
-        permission=read_permission(fields),
-        disabled_tools=read_disabled_tools(fields),
-        background=read_background(fields),
-        inputs=field(fields, "inputs", dict[str, Any], {}),
+        **{"model": "default", **members.request},
     )
 
 
@@ -212,7 +220,7 @@ def read_stream_options(fields: dict[str, Raw], stream: bool) -> _StreamOptions:
     return options
 
 
-def _read_options(fields: dict[str, Raw]) -> Options:
+def _read_options(fields: dict[str, Raw], members: dict[str, Any]) -> Options:
     # Some clients mean "no limit of mine" by 0. Whether a model can take it is the model's affair.
     limit = read_bounded(fields, "max_tokens", 0)
     newer_limit = read_bounded(fields, "max_completion_tokens", 0)
@@ -221,16 +229,10 @@ def _read_options(fields: dict[str, Raw]) -> Options:
         extra["max_completion_tokens"] = fields["max_completion_tokens"].copy()
         if limit is not None:
             extra["max_tokens"] = fields["max_tokens"].copy()
-    stop: str | list[str] = field(fields, "stop", str | list[str], [])
     return Options(
         max_tokens=newer_limit if newer_limit is not None else limit,
-        temperature=field(fields, "temperature", float, None),
-        top_p=field(fields, "top_p", float, None),
-        stop=(stop,) if isinstance(stop, str) else tuple(stop),
         seed=whole(fields, "random_seed" if "seed" not in fields else "seed"),
-        parallel_tool_calls=field(fields, "parallel_tool_calls", bool, None),
-        reasoning_effort=field(fields, "reasoning_effort", str, None),
-        response_format=read_response_format(fields["response_format"]) if "response_format" in fields else None,
         extra=extra,
         native_api=API if extra else "",
+        **members,
     )

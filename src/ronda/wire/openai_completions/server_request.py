@@ -16,7 +16,8 @@ from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.server_request import MAX_CHOICES, read_stream_options
 from ronda.wire.openai_completions.server_answer import TextOptions
 from ronda.wire.shared.door_request import DoorRequest
-from ronda.wire.shared.fields import NOT_HERE, bad, field, misspelt, read_bounded, read_fields, whole
+from ronda.wire.shared.field_table import STOP, WHOLE, Field, Table, bounded
+from ronda.wire.shared.fields import NOT_HERE, bad, field, misspelt, read_bounded, read_fields
 
 MAX_LOGPROBS: Final = 5  # OpenAI's
 
@@ -26,28 +27,31 @@ _REFUSED: Final = {
 }
 
 # Every field that is known here, and what becomes of it. What is not named is passed on.
-FIELDS: Final[dict[str, str]] = {
-    "model": "read: `default` if left out",
-    "prompt": "read: a text, or a list of one; tokens are refused",
-    "max_tokens": "read",
-    "temperature": "read",
-    "top_p": "read",
-    "n": f"read: up to {MAX_CHOICES}",
-    "best_of": "read: only as many as `n`; answers are not compared here",
-    "stream": "read",
-    "stream_options": "read: include_usage",
-    "stop": "read",
-    "seed": "read",
-    "echo": "read: the text begins with the prompt",
-    "logprobs": f"read: up to {MAX_LOGPROBS}; passed on to an upstream that knows Chat Completions",
-    "user": "passed on",
-    "frequency_penalty": "passed on",
-    "presence_penalty": "passed on",
-    "logit_bias": "passed on",
-    **{name: f"refused: {why}" for name, why in _REFUSED.items()},
-    "any other": "passed on: to an upstream of Chat Completions; another gets what it knows, and `warnings` names the rest",
-}
-_READ: Final = frozenset({name for name, fate in FIELDS.items() if fate.startswith("read")})
+TABLE: Final = Table(
+    [
+        Field("model", str, "model", "read: `default` if left out"),
+        Field("prompt", fate="read: a text, or a list of one; tokens are refused"),
+        Field("max_tokens", bounded(0), "options.max_tokens"),
+        Field("temperature", float, "options.temperature"),
+        Field("top_p", float, "options.top_p"),
+        Field("n", fate=f"read: up to {MAX_CHOICES}"),
+        Field("best_of", fate="read: only as many as `n`; answers are not compared here"),
+        Field("stream"),
+        Field("stream_options", fate="read: include_usage"),
+        Field("stop", STOP, "options.stop"),
+        Field("seed", WHOLE, "options.seed"),
+        Field("echo", bool, "answer.echo", "read: the text begins with the prompt"),
+        Field("logprobs", fate=f"read: up to {MAX_LOGPROBS}; passed on to an upstream that knows Chat Completions"),
+        *[Field(name, fate="passed on") for name in ("user", "frequency_penalty", "presence_penalty", "logit_bias")],
+        *[Field(name, fate=f"refused: {why}") for name, why in _REFUSED.items()],
+        Field(
+            "any other",
+            fate="passed on: to an upstream of Chat Completions; another gets what it knows, and `warnings` names the rest",
+        ),
+    ]
+)
+FIELDS: Final = TABLE.fates
+_READ: Final = TABLE.names("read")
 
 
 class TextRequest(DoorRequest, frozen=True, kw_only=True):
@@ -64,18 +68,17 @@ def read_request(body: bytes) -> TextRequest:
         raise bad("best_of", f"is {best_of}; it can only be {n}, as 'n' is: answers are not compared here")
     stream = field(fields, "stream", bool, False)
     streamed = read_stream_options(fields, stream)
+    members = TABLE.read(fields)
     return TextRequest(
-        model=field(fields, "model", str, "default"),
         turns=(UserTurn((Text(_read_prompt(fields)),)),),
         choice=ToolChoice.NoTools,
-        options=_read_options(fields),
+        options=_read_options(fields, members.options),
         stream=stream,
         n=n,
         answer=TextOptions(
-            include_usage=bool(streamed.include_usage),
-            echo=field(fields, "echo", bool, False),
-            warnings=misspelt(fields, FIELDS),
+            include_usage=bool(streamed.include_usage), warnings=misspelt(fields, FIELDS), **members.answer
         ),
+        **{"model": "default", **members.request},
     )
 
 
@@ -93,18 +96,9 @@ def _read_prompt(fields: dict[str, Raw]) -> str:
     return text
 
 
-def _read_options(fields: dict[str, Raw]) -> Options:
+def _read_options(fields: dict[str, Raw], members: dict[str, Any]) -> Options:
     extra = {name: value.copy() for name, value in fields.items() if name not in _READ}
     logprobs = read_bounded(fields, "logprobs", 0, MAX_LOGPROBS)
     if logprobs is not None:
         extra |= {"logprobs": Raw(b"true"), "top_logprobs": Raw(b"%d" % logprobs)}
-    stop: str | list[str] = field(fields, "stop", str | list[str], [])
-    return Options(
-        max_tokens=read_bounded(fields, "max_tokens", 0),
-        temperature=field(fields, "temperature", float, None),
-        top_p=field(fields, "top_p", float, None),
-        stop=(stop,) if isinstance(stop, str) else tuple(stop),
-        seed=whole(fields, "seed"),
-        extra=extra,
-        native_api=API if extra else "",
-    )
+    return Options(extra=extra, native_api=API if extra else "", **members)

@@ -25,6 +25,17 @@ from ronda.wire.openai_responses.tools import forced_type, needs_of, read_choice
 from ronda.wire.own import session_fields
 from ronda.wire.shared import capabilities
 from ronda.wire.shared.door_request import DoorRequest
+from ronda.wire.shared.field_table import (
+    BACKGROUND,
+    DISABLED_TOOLS,
+    LINGERS,
+    PERMISSION,
+    STOP,
+    WHOLE,
+    Field,
+    Table,
+    bounded,
+)
 from ronda.wire.shared.fields import (
     DISABLED,
     DISABLED_FATE,
@@ -35,81 +46,93 @@ from ronda.wire.shared.fields import (
     decode_field,
     field,
     misspelt,
-    read_background,
     read_bounded,
-    read_disabled_tools,
-    read_disconnect,
     read_fields,
-    read_permission,
-    whole,
 )
 from ronda.wire.shared.formats import JsonSchema
 from ronda.wire.shared.supplies import OUTPUTS_FATE, read_outputs
 
 _MORE: Final = "passed on: to an upstream of this API; others have no word for it"
 _SAME: Final = "passed on"
+_LATER: Final = "read: the answer is 202 at once, or a stream that outlives its connection"
 
 # Every field of a request, and what becomes of it. What is not named here is passed on as it is.
-FIELDS: Final[dict[str, str]] = {
-    "model": "read",
-    "input": "read",
-    "instructions": "read",
-    "inputs": "read: for an agent that has some",
-    "previous_response_id": "read",
-    "store": "read",
-    "stream": "read",
-    "stream_options": "read: include_obfuscation; usage always comes",
-    "include": "read: reasoning.encrypted_content, message.output_text.logprobs, web_search_call.action.sources and "
-    "code_interpreter_call.outputs; what is of hosted tools goes to an upstream of this API that runs some",
-    "tools": "read",
-    "tool_choice": "read",
-    "parallel_tool_calls": "read",
-    "max_tool_calls": "read",
-    "max_tool_rounds": "read",
-    "max_output_tokens": "read",
-    "max_tokens": "read: another name for max_output_tokens",
-    "max_completion_tokens": "read: another name for max_output_tokens",
-    "temperature": "read",
-    "top_p": "read",
-    "top_logprobs": "read",
-    "stop": "read",
-    "seed": "read",
-    "text": "read: format; verbosity goes to an upstream of this API",
-    "response_format": "read: as Chat Completions has it, where 'text.format' is not given",
-    "reasoning": "read: effort; the rest goes to an upstream of this API",
-    "reasoning_effort": "read: another name for reasoning.effort",
-    "metadata": "read: kept with the response",
-    **session_fields.FIELDS,
-    "presence_penalty": _SAME,
-    "frequency_penalty": _SAME,
-    "safety_identifier": _SAME,
-    "prompt_cache_key": _SAME,
-    "user": _SAME,
-    "service_tier": "passed on, where it is not auto or default",
-    "truncation": "read: with auto, what the model finds too long is cut at its beginning, with a warning; also passed on to an "
-    "upstream of this API",
-    "truncate_sequence": "read: another word for truncation auto",
-    "prompt_cache_options": _MORE,
-    "prompt_cache_retention": _MORE,
-    "image": _MORE,
-    "personality": _MORE,
-    "client_metadata": _MORE,
-    "background": "read: the answer is 202 at once, or a stream that outlives its connection",
-    "conversation": "refused: use previous_response_id",
-    "prompt": "refused: this server keeps no prompts",
-    "context_management": "refused: compact a conversation with POST /v1/responses/compact",
-    "moderation": "refused: this server does not moderate",
-    "access_programs": "refused: this server has none",
-    "generate": "read: false makes a response without output, which calls no model, for others to go on from",
-    "stream_id": "refused: a connection has one response at a time",
-    "on_disconnect": DISCONNECT,
-    "n": "refused: only 1; Chat Completions has several choices",
-    **{name: f"refused: {why}" for name, why in NOT_HERE.items()},
-    "files": OUTPUTS_FATE,
-    **capabilities.FATES,
-    **PERMISSION_FATES,
-    DISABLED: DISABLED_FATE,
-}
+TABLE: Final = Table(
+    [
+        Field("model", str, "model"),
+        Field("input"),
+        Field("instructions", str, "instructions"),
+        Field("inputs", dict[str, Any], "inputs", "read: for an agent that has some"),
+        Field("previous_response_id", str, "previous"),
+        Field("store"),
+        Field("stream"),
+        Field("stream_options", fate="read: include_obfuscation; usage always comes"),
+        Field(
+            "include",
+            fate="read: reasoning.encrypted_content, message.output_text.logprobs, web_search_call.action.sources and "
+            "code_interpreter_call.outputs; what is of hosted tools goes to an upstream of this API that runs some",
+        ),
+        Field("tools"),
+        Field("tool_choice"),
+        Field("parallel_tool_calls", bool, "options.parallel_tool_calls"),
+        Field("max_tool_calls", bounded(1), "max_tool_calls"),
+        Field("max_tool_rounds", bounded(0), "max_tool_rounds"),
+        Field("max_output_tokens"),
+        Field("max_tokens", fate="read: another name for max_output_tokens"),
+        Field("max_completion_tokens", fate="read: another name for max_output_tokens"),
+        Field("temperature", float, "options.temperature"),
+        Field("top_p", float, "options.top_p"),
+        Field("top_logprobs", bounded(0, 20), "answer.top_logprobs"),
+        Field("stop", STOP, "options.stop"),
+        Field("seed", WHOLE, "options.seed"),
+        Field("text", fate="read: format; verbosity goes to an upstream of this API"),
+        Field("response_format", fate="read: as Chat Completions has it, where 'text.format' is not given"),
+        Field("reasoning", fate="read: effort; the rest goes to an upstream of this API"),
+        Field("reasoning_effort", fate="read: another name for reasoning.effort"),
+        Field("metadata", fate="read: kept with the response"),
+        *session_fields.ROWS,
+        Field("presence_penalty", fate=_SAME),
+        Field("frequency_penalty", fate=_SAME),
+        Field("safety_identifier", str, "answer.safety_identifier", _SAME),
+        Field("prompt_cache_key", str, "answer.prompt_cache_key", _SAME),
+        Field("user", str, "answer.user", _SAME),
+        Field("service_tier", fate="passed on, where it is not auto or default"),
+        Field(
+            "truncation",
+            Literal["auto", "disabled"],
+            "answer.truncation",
+            "read: with auto, what the model finds too long is cut at its beginning, with a warning; also passed on to an "
+            "upstream of this API",
+        ),
+        Field("truncate_sequence", bool, "truncates", "read: another word for truncation auto"),
+        *[
+            Field(name, fate=_MORE)
+            for name in ("prompt_cache_options", "prompt_cache_retention", "image", "personality", "client_metadata")
+        ],
+        Field("background", BACKGROUND, "background", _LATER),
+        Field("background", LINGERS, "lingers", _LATER),
+        Field("conversation", fate="refused: use previous_response_id"),
+        Field("prompt", fate="refused: this server keeps no prompts"),
+        Field("context_management", fate="refused: compact a conversation with POST /v1/responses/compact"),
+        Field("moderation", fate="refused: this server does not moderate"),
+        Field("access_programs", fate="refused: this server has none"),
+        Field(
+            "generate",
+            bool,
+            "generates",
+            "read: false makes a response without output, which calls no model, for others to go on from",
+        ),
+        Field("stream_id", fate="refused: a connection has one response at a time"),
+        Field("on_disconnect", LINGERS, "lingers", DISCONNECT),
+        Field("n", fate="refused: only 1; Chat Completions has several choices"),
+        *[Field(name, fate=f"refused: {why}") for name, why in NOT_HERE.items()],
+        Field("files", fate=OUTPUTS_FATE),
+        *[Field(name, fate=fate) for name, fate in capabilities.FATES.items()],
+        *[Field(name, PERMISSION, "permission", fate) for name, fate in PERMISSION_FATES.items()],
+        Field(DISABLED, DISABLED_TOOLS, "disabled_tools", DISABLED_FATE),
+    ]
+)
+FIELDS: Final = TABLE.fates
 _REFUSED = {
     name: fate.removeprefix("refused: ")
     for name, fate in FIELDS.items()
@@ -161,22 +184,18 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
     store: bool = field(fields, "store", bool, True)
     include = _read_include(fields)
     tools = read_tools(field(fields, "tools", list[Raw], []))
-    options, verbosity, summary = _read_options(fields, include)
-    previous: str | None = field(fields, "previous_response_id", str, None)
+    members = TABLE.read(fields)
+    options, verbosity, summary = _read_options(fields, include, members.options)
+    previous: str | None = members.request.get("previous")
     choice = read_choice(fields["tool_choice"], tools.waiting) if "tool_choice" in fields else ToolChoice()
     answer_options = StoredOptions(
         previous=previous,
-        truncation=field(fields, "truncation", Literal["auto", "disabled"], "disabled"),
         summary=summary,
         verbosity=verbosity,
-        top_logprobs=read_bounded(fields, "top_logprobs", 0, 20) or 0,
         service_tier=_tier(fields),
         metadata=_read_metadata(fields),
-        safety_identifier=field(fields, "safety_identifier", str, None),
-        prompt_cache_key=field(fields, "prompt_cache_key", str, None),
-        user=field(fields, "user", str, None),
         store=store,
-        background=read_background(fields),
+        background=members.request.get("background", False),
         namespaces=tools.namespaces,
         customs=tools.customs,
         waiting=tools.waiting,
@@ -188,16 +207,18 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         hosted=tools.hosted,
         forced=forced_type(choice),
         warnings=misspelt(fields, FIELDS),
+        **members.answer,
     )
-    generates: bool = field(fields, "generate", bool, True)
+    generates: bool = members.request.get("generates", True)
     if answer_options.background and not generates:
         raise BadRequest("'generate' is false: there is nothing to do in the background", param="generate")
     read_input = _read_input(
         fields, sealer, may_be_empty=previous is not None or not generates, continues=previous is not None
     )
     needs = () if fields.keys().isdisjoint(capabilities.FIELDS) else capabilities.read_needs(fields)
+    if answer_options.truncation == "auto":
+        members.request["truncates"] = True
     return ResponseRequest(
-        model=field(fields, "model", str, "default"),
         turns=tuple(read_input.turns),
         ids=read_input.ids,
         items=read_input.items,
@@ -209,21 +230,10 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         outputs=read_outputs(fields) if "files" in fields else (),
         options=options,
         stream=stream,
-        max_tool_rounds=read_bounded(fields, "max_tool_rounds", 0),
-        max_tool_calls=read_bounded(fields, "max_tool_calls", 1),
-        truncates=answer_options.truncation == "auto" or field(fields, "truncate_sequence", bool, False),
-        session=None if session_fields.FIELDS.keys().isdisjoint(fields) else session_fields.read_session(fields),
-        lingers=read_disconnect(fields),
-        permission=read_permission(fields),
-        disabled_tools=read_disabled_tools(fields),
-        background=answer_options.background,
         keep="stored" if store else "memory",
-        inputs=field(fields, "inputs", dict[str, Any], {}),
         answer=answer_options,
-        instructions=field(fields, "instructions", str, None),
-        previous=previous,
-        generates=generates,
         service_fields=_service_fields(fields, include),
+        **{"model": "default", **members.request},
     )
 
 
@@ -296,7 +306,9 @@ class _Reasoning(Struct, frozen=True):
     generate_summary: str | None = None  # its former name
 
 
-def _read_options(fields: Mapping[str, Raw], include: list[str]) -> tuple[Options, str | None, str | None]:
+def _read_options(
+    fields: Mapping[str, Raw], include: list[str], members: dict[str, Any]
+) -> tuple[Options, str | None, str | None]:
     """How to sample, how much is to be said, and how much of a summary of the thoughts is wanted."""
     text: _Text = field(fields, "text", _Text, _Text())
     reasoning: _Reasoning = field(fields, "reasoning", _Reasoning, _Reasoning())
@@ -312,25 +324,20 @@ def _read_options(fields: Mapping[str, Raw], include: list[str]) -> tuple[Option
     if field(fields, "truncation", str, "disabled") == "auto":
         native["truncation"] = fields["truncation"].copy()
     if "reasoning" in fields:
-        members: dict[str, Raw] = decode_field(fields["reasoning"], dict[str, Raw], "reasoning")
-        if rest := {name: raw for name, raw in members.items() if name != "effort" and raw != NULL}:
+        parts: dict[str, Raw] = decode_field(fields["reasoning"], dict[str, Raw], "reasoning")
+        if rest := {name: raw for name, raw in parts.items() if name != "effort" and raw != NULL}:
             native["reasoning"] = Raw(msgspec.json.encode(rest))
     if text.verbosity is not None:
         native["verbosity"] = Raw(msgspec.json.encode(text.verbosity))
-    stop: str | list[str] = field(fields, "stop", str | list[str], [])
     return (
         Options(
             max_tokens=_read_limit(fields),
-            temperature=field(fields, "temperature", float, None),
-            top_p=field(fields, "top_p", float, None),
-            stop=(stop,) if isinstance(stop, str) else tuple(stop),
-            seed=whole(fields, "seed"),
-            parallel_tool_calls=field(fields, "parallel_tool_calls", bool, None),
             reasoning_effort=reasoning.effort or field(fields, "reasoning_effort", str, None),
             response_format=_read_format(text.format, fields),
             extra=extra,
             native=native,
             native_api=API if native else "",
+            **members,
         ),
         text.verbosity,
         reasoning.summary or reasoning.generate_summary,

@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from ronda.core.splice import SessionMode
 from ronda.wire.shared.door_request import OnBusy, SessionWish
+from ronda.wire.shared.field_table import Field, Reads
 from ronda.wire.shared.fields import bad, field
 
 LONGEST_NAME: Final = 256
@@ -32,6 +33,10 @@ def read_session(fields: Mapping[str, Raw]) -> SessionWish | None:
     mode: SessionMode = field(fields, "session_mode", SessionMode, "auto")
     on_busy: OnBusy = field(fields, "on_busy", OnBusy, "queue")
     return SessionWish(name, mode, on_busy)
+
+
+_SESSION: Final = Reads(lambda fields, _: read_session(fields))
+ROWS: Final = tuple([Field(name, _SESSION, "session", fate) for name, fate in FIELDS.items()])
 
 
 def is_name(text: str) -> bool:
