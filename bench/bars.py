@@ -21,7 +21,7 @@ class Bar(msgspec.Struct, frozen=True):
     figure: str
     unit: str
     judged: Literal["times", "alone"]
-    must: float | None  # None: shown, and judged by nobody
+    must: float | None  # None: shown, and not judged
     aim: float | None
     least: bool = False  # more is better
     difference: bool = False  # of two costs, so near zero: a ratio of two such figures says nothing
@@ -89,7 +89,7 @@ BARS = (
         0.05,
         difference=True,
     ),
-    Bar("session idle", "sessions", "memory of 5,000 sessions that nobody uses", "MB", "alone", 20, 10),
+    Bar("session idle", "sessions", "memory of 5,000 sessions that no client uses", "MB", "alone", 20, 10),
     Bar("journal", "durable", "10-round loop: journal in a folder, to one in memory: CPU", "ms", "times", 1.3, 1.1),
     Bar("resume", "durable", "run of 500 rounds, until its model is asked again", "s", "alone", 0.3, 0.1),
     Bar("followers", "durable", "CPU for each event to each of 100 followers", "µs", "alone", None, None),

@@ -1,6 +1,6 @@
 """The scripted model's answers in the dialects beside Chat Completions: a call or the answer → bodies and events.
 
-Mistral speaks the same as Chat on the same path, apart from its ids, which `upstream` writes for everybody.
+Mistral speaks the same as Chat on the same path, apart from its ids, which `upstream` writes for all dialects.
 """
 
 import json

@@ -74,7 +74,7 @@ async def resumed(bench: Bench, side: Side, verb: str, journal: object) -> float
 
 
 async def measure_followers(bench: Bench) -> None:
-    """CPU of the server for each event that it sends to somebody who follows the run, whatever the run itself costs."""
+    """CPU of the server for each event that it sends to a client that follows the run, whatever the run itself costs."""
     model = fake(0, SHOWN, gap=2)
     servers = {side: start_ronda(bench, side, "followed", model) for side in bench.ronda}
     say(f"{FOLLOWERS} followers, {bench.plan.runs} times")

@@ -1,4 +1,4 @@
-"""The floors of the server's figures: what somebody writes in an afternoon with Starlette and aiohttp.
+"""The floors of the server's figures: what a person writes in an afternoon with Starlette and aiohttp.
 
 `/v1/chat/completions` passes bytes on, `/rewrite` parses and writes every event again as any gateway must, `/agent`
 runs the whole tool loop within the request. Runs under uvicorn with uvloop and httptools, as Ronda's server does.

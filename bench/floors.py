@@ -1,4 +1,4 @@
-"""The floor of the library's figures: the loop somebody writes by hand, with aiohttp and the standard `json`.
+"""The floor of the library's figures: the loop a person writes by hand, with aiohttp and the standard `json`.
 
 No limits, no retries, no events, no checks: what is left is the cost of talking to the model at all.
 """

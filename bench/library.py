@@ -75,7 +75,7 @@ async def round_cost(run: Run, rounds: int, concurrency: int, seconds: float) ->
 
 
 async def repeat(run: Run, times: int) -> int:
-    """So many runs one after another, and nothing else: for whoever counts instructions from outside."""
+    """So many runs one after another, and nothing else: for a tool that counts instructions from outside."""
     for _ in range(times):
         await run()
     return times

@@ -1,6 +1,6 @@
 """Runs on PostgreSQL: how many a second with one and two workers, what each costs the database, how soon another server sees it.
 
-A part of `make bench`; its figures are judged by nobody, and docs/scaling.md reckons with them. The database is started here, and
+A part of `make bench`; its figures are not judged, and docs/scaling.md reckons with them. The database is started here, and
 waits for its disk. Each run is two calls of a scripted model and a call of a tool, so what is measured is Ronda and PostgreSQL.
 """
 

@@ -1,6 +1,6 @@
 """Child processes: started on a core, or on all, asked for their CPU time and memory from outside, ended by id. Linux only.
 
-The process under test has a core to itself; the fake model and whoever asks share the other. With one core all share
+The process under test has a core to itself; the fake model and the client share the other. With one core all share
 it: the figures are CPU time, not wall time, and stay comparable. Only the local model, which has threads of its own, gets
 every core (`core=None`).
 """
@@ -45,7 +45,7 @@ def pick_cores() -> Cores:
 
 @contextmanager
 def pinned(cores: frozenset[int]) -> Iterator[None]:
-    """A child inherits the cores of whoever starts it, so that it never runs a single instruction elsewhere."""
+    """A child inherits the cores of the process that starts it, so that it never runs a single instruction elsewhere."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:
@@ -171,7 +171,7 @@ class Child:
         )
 
     def peak_mb(self) -> float:
-        """Not `ru_maxrss`: that one counts the memory of whoever forked the process, too."""
+        """Not `ru_maxrss`: that one counts the memory of the process that forked it, too."""
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024 / MB

@@ -1,4 +1,4 @@
-"""Sessions: whether a long one makes its requests dearer, and what those cost that nobody uses."""
+"""Sessions: whether a long one makes its requests dearer, and what those cost that no client uses."""
 
 import asyncio
 
@@ -59,7 +59,7 @@ async def session_cost(server: Server, session: str, expect: Expect) -> tuple[fl
 
 
 async def measure_idle_sessions(bench: Bench, side: Side, server: Server, expect: Expect) -> None:
-    """What a server has in memory for sessions that nobody uses now."""
+    """What a server has in memory for sessions that no client uses now."""
 
     async def begin(first: int) -> None:
         connection = await Connection.open(target_of(server, "").url)

@@ -150,7 +150,7 @@ def _try_test(root: Root, user: str, target: str, tests: str) -> None:
 
 
 def _told_what_to_install(root: Root) -> str:
-    """The command that `make serve` prints for somebody who may not install anything.
+    """The command that `make serve` prints for a user who may not install anything.
 
     An attempt by hand leaves half an environment behind, which is not to be in the way later.
     """
@@ -244,7 +244,7 @@ class Root:
         enter = ["chroot", f"--userspec={user}:{user}", ".", "env", "-i", *words, *first, "sh", "-c", inside]
         mounts = [("/proc", ["-t", "proc", "proc"]), ("/dev", ["--rbind", "/dev"])]
         mounts += [(mount, ["--bind", "-o", "ro", mount]) for mount in self._mounts]
-        if user == "root":  # each of its sandboxes has a uid, which nobody outside may have at the same time
+        if user == "root":  # each of its sandboxes has a uid, which no user outside may have at the same time
             SANDBOX_USERS.mkdir(mode=0o700, exist_ok=True)
             mounts.append((str(SANDBOX_USERS), ["--bind", str(SANDBOX_USERS)]))
         root = shlex.quote(str(self._path))

@@ -159,7 +159,7 @@ def _component(kind: str, name: str, version: str, hashes: list[str]) -> dict[st
 
 
 def verify(folder: Path) -> None:
-    """What somebody does who downloaded it: the signature, then the hashes."""
+    """What a person does who downloaded it: the signature, then the hashes."""
     with tempfile.TemporaryFile() as sums:
         sums.write((folder / "SHA256SUMS").read_bytes())
         sums.seek(0)

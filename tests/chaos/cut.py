@@ -1,4 +1,4 @@
-"""A way to a database that can be cut: nothing passes, and nobody is told, as when a cable is pulled. Or the database leaves:
+"""A way to a database that can be cut: nothing passes, neither side is told, as when a cable is pulled. Or the database leaves:
 connections break, and there are no new ones; at any moment, or at the next statement of a kind.
 """
 
@@ -73,7 +73,7 @@ class Cut:
         self.has_left.clear()
 
     def reconnect(self) -> None:
-        """Connections break once, and everybody makes new ones."""
+        """Connections break once, and every client makes new ones."""
         self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in self._tasks])
 
     def _leave(self) -> None:

@@ -131,7 +131,7 @@ class Model:
                 message["tool_calls"] = deltas[0]["tool_calls"]
             return web.json_response({"choices": [{"index": 0, "message": message, "finish_reason": reason}]})
         answer = web.StreamResponse(headers={"content-type": "text/event-stream"})
-        with suppress(ConnectionError):  # whoever asked was killed
+        with suppress(ConnectionError):  # the client was killed
             await answer.prepare(request)
             for delta in (*deltas, {}):
                 chunk = {"choices": [{"index": 0, "delta": delta, "finish_reason": None if delta else reason}]}
@@ -219,7 +219,7 @@ class Process:
         try:
             with urllib.request.urlopen(request, timeout=timeout) as answer:
                 if answer.headers["x-ronda-run"] and not answer.headers["content-length"]:
-                    return {"run": answer.headers["x-ronda-run"]}  # of a stream that nobody reads
+                    return {"run": answer.headers["x-ronda-run"]}  # of a stream that no client reads
                 if answer.headers.get_content_type() != "application/json":
                     return answer.read()
                 found = json.load(answer)

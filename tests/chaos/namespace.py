@@ -1,9 +1,9 @@
-"""A network namespace for one process, with two cables to the rest of the machine: one to the database, one to everybody else.
+"""A network namespace for one process, with two cables to the rest of the machine: one to the database, one to all others.
 
     the process ── 198.18.x.y ══ cable ══ 198.18.x.y ── PostgreSQL       pulled by `cut`, and put back by `mend`
-                └─ 198.18.x.y ══ cable ══ 198.18.x.y ── the model, and those who ask it
+                └─ 198.18.x.y ══ cable ══ 198.18.x.y ── the model, and the clients that ask it
 
-While the cable is pulled nothing passes and nobody is told: connections stay open, and new ones get no answer. It takes root, and
+While the cable is pulled nothing passes, unreported: connections stay open, new ones get no answer. It takes root and
 `ip` of iproute2; where they are not to be had, `NoNamespace` says why.
 """
 

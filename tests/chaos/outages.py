@@ -25,7 +25,7 @@ _BETWEEN: Final = 0.3  # seconds between two answers of the person who is asked
 
 
 class People:
-    """Whoever is asked answers, at any server, and again where that was not acknowledged."""
+    """The person who is asked answers, at any server, and again where that was not acknowledged."""
 
     def __init__(self, servers: Sequence[Process], chance: random.Random) -> None:
         self._servers = servers

@@ -1,4 +1,4 @@
-"""Commands as somebody gives them: what they print, how they end, and a model that says what it is told to."""
+"""Commands as a person gives them: what they print, how they end, and a model that says what it is told to."""
 
 from __future__ import annotations
 

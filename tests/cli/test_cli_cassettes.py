@@ -1,4 +1,4 @@
-"""`ronda record`, `ronda replay` and `ronda branch`, as somebody types them."""
+"""`ronda record`, `ronda replay` and `ronda branch`, as a person types them."""
 
 from __future__ import annotations
 

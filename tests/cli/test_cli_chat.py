@@ -1,4 +1,4 @@
-"""`ronda chat`, at a real terminal: what somebody types, and what is shown."""
+"""`ronda chat`, at a real terminal: what a person types, and what is shown."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CONTROL = re.compile(rb"\x1b(\[[0-9;?]*[a-zA-Z]|\][^\x07]*\x07|[()][A-Z0-9]|[=>
 
 
 class Terminal:
-    """Somebody at a terminal. What is shown is read without its colours and moves."""
+    """A person at a terminal. What is shown is read without its colours and moves."""
 
     def __init__(self, primary: int, process: subprocess.Popen[bytes]) -> None:
         self._primary = primary

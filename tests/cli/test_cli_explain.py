@@ -1,4 +1,4 @@
-"""`ronda explain`, as somebody types it."""
+"""`ronda explain`, as a person types it."""
 
 from __future__ import annotations
 

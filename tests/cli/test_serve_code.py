@@ -1,4 +1,4 @@
-"""`ronda serve --agent` as somebody starts it, on a machine that has nothing but Ronda."""
+"""`ronda serve --agent` as a person starts it, on a machine that has nothing but Ronda."""
 
 from __future__ import annotations
 

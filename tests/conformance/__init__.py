@@ -2,5 +2,5 @@
 
 A part is one module with `run(data) -> PartResult`, listed in the table of `__main__.py`. It reads what it finds under `data`
 and says what is not there. Where a recording cannot pass, the exception is a rule with a reason, never a list of ids: it
-must hold on recordings nobody here has seen.
+must hold on recordings that were not seen here.
 """

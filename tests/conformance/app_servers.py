@@ -59,7 +59,7 @@ class AppServers:
             "gemini": f'{{ model = "gemini:gemini-fake", base_url = "{self.upstream}/v1beta" }}',
         }
         own = f'model = "openai:fake"\nbase_url = "{self.upstream}/v1"\nport = 0\ndata_dir = "data"\nallow_origins = ["http://127.0.0.1:5173"]\n[app]\n'
-        named = [models[name] for name in providers] or ['"mistral:none"']  # whose key nobody has
+        named = [models[name] for name in providers] or ['"mistral:none"']  # whose key is not here
         return own + f"models = [{', '.join(named)}]\n{self._more}"
 
 
@@ -90,7 +90,7 @@ def _address(process: subprocess.Popen[bytes], log: Path) -> str:
 
 @contextmanager
 def _fake_model(data: Path) -> Iterator[str]:
-    """It takes a port that somebody else may have taken: then another is tried."""
+    """It takes a port that another process may have taken: then another is tried."""
     import socket
 
     for _ in range(5):

@@ -137,7 +137,7 @@ def _is_put_right(call: Call, spoilt: Json, counts: Counter[str]) -> None:
     if repaired is None:
         return
     assert _validator(call.tool).problems(repaired.arguments) == []
-    assert repaired.repairs, "changed, and nobody says so"
+    assert repaired.repairs, "changed, and no warning says so"
     assert same(repaired.arguments, call.arguments), f"{spoilt} became {repaired.arguments} by {repaired.repairs}"
 
 
@@ -146,7 +146,7 @@ def _is_read(call: Call, text: str) -> None:
     if recovered is None:
         raise Excepted("refused: the model is asked again")
     assert same(recovered.value, call.arguments), recovered.value
-    assert recovered.repairs, "changed, and nobody says so"
+    assert recovered.repairs, "changed, and no warning says so"
 
 
 # ---- spoiling ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Ways to cut a stream into reads, and what somebody knows who saw only its previews. In any dialect."""
+"""Ways to cut a stream into reads, and what a client knows that saw only its previews. In any dialect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recorded request of generateContent → our turns, tools, choice and options: as if somebody had asked us for this.
+"""A recorded request of generateContent → our turns, tools, choice and options: as if a client had asked us for this.
 
 There is no Gemini door, so this reader is here alone. Results are read under the roles `user`, `tool` and `function`.
 """

@@ -11,7 +11,7 @@ from ronda.wire.shared.preview import CallPreview
 
 
 class Watcher:
-    """Somebody who knows the patches alone."""
+    """A client that knows only the patches."""
 
     def __init__(self) -> None:
         self.value: dict[str, Any] = {}

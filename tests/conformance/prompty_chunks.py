@@ -4,8 +4,8 @@ the last chunk if there is one.
     for chunk in process_stream(prompty, arriving, outcome): …
 
 A failure is `determinate` when the provider itself said that there will be no answer (a refusal, an error in the stream), and
-`indeterminate` when the stream broke off: then nobody knows what the provider did, so a completion is never committed and
-whoever called must look before calling again. Text that came before the end is kept in either case.
+`indeterminate` when the stream broke off: then it is not known what the provider did, so a completion is never committed and
+the caller must look before calling again. Text that came before the end is kept in either case.
 """
 
 from __future__ import annotations

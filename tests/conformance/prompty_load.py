@@ -54,7 +54,7 @@ def _fits_schema(file: Path) -> None:
 
 def _check(fixtures: Path, vector: Json) -> None:
     said = vector["input"]
-    assert not said.keys() - KNOWN, f"the vector says {sorted(said.keys() - KNOWN)}, which nobody reads"
+    assert not said.keys() - KNOWN, f"the vector says {sorted(said.keys() - KNOWN)}, which no code reads"
     expected = expected_of(vector)
     with tempfile.TemporaryDirectory() as folder:
         path = _written(Path(folder).resolve(), said) if "fixture" not in said else fixtures / said["fixture"]

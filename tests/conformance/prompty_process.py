@@ -49,4 +49,4 @@ def _arriving(events: Json) -> Iterator[Json]:
             case "transportError":
                 raise ConnectionError(event["message"])
             case other:
-                raise AssertionError(f"the vector has an event of the kind {other!r}, which nobody reads")
+                raise AssertionError(f"the vector has an event of the kind {other!r}, which no code reads")

@@ -93,7 +93,7 @@ class Snapshot(Struct, frozen=True):
 
 
 class EngineResult(Struct, frozen=True):
-    """`indeterminate`: nobody knows whether it ran; it was under way when the process ended."""
+    """`indeterminate`: it is not known whether it ran; it was under way when the process ended."""
 
     request_id: str
     name: str

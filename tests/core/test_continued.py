@@ -1,4 +1,4 @@
-"""Going on with a conversation: our half of a turn and the caller's become one, whoever brings which."""
+"""Going on with a conversation: our half of a turn and the caller's become one, whichever side brings which."""
 
 from __future__ import annotations
 

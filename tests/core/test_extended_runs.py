@@ -54,7 +54,7 @@ class CountingTool:
 
 
 class Model:
-    """Says the line of the round, and has somebody speak into the run meanwhile. `heard` is what it was shown."""
+    """Says the line of the round, and has a caller speak into the run meanwhile. `heard` is what it was shown."""
 
     def __init__(self, lines: Sequence[Line], said: dict[int, int], steering: Steering) -> None:
         self._lines = lines

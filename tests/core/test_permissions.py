@@ -1,4 +1,4 @@
-"""Rules on calls: the strictest counts, whoever adds one, and what cannot be read is treated as if it matched."""
+"""Rules on calls: the strictest counts, whichever side adds one, and what cannot be read is treated as if it matched."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ async def test_a_verdict_is_not_asked_for_twice(tmp_path: Path) -> None:
     journal = MemoryJournal()
     file = suite_of(tmp_path, [case(expect={"judge": "it is warm"})], judge=_judge(tmp_path))
     first = await run(file, journal)
-    (tmp_path / "verdicts.json").unlink()  # whoever asks again gets an error
+    (tmp_path / "verdicts.json").unlink()  # a run that asks again gets an error
 
     again = await run(file, journal, eval_id=first.eval_id, calls_models=False)
 

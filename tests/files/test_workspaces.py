@@ -1,4 +1,4 @@
-"""A folder for each session: its own, with a client's files in it, until nobody has used it for long."""
+"""A folder for each session: its own, with a client's files in it, until no client has used it for long."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ async def test_a_session_that_could_not_be_left_is_left_later(caplog: pytest.Log
     store, pauses = Failing(), Pauses()
     store.failures["release"] = 3
     sessions = a_host(store, pauses=pauses)
-    await (await enter(sessions, "run_1")).leave()  # which is no failure of whoever leaves
+    await (await enter(sessions, "run_1")).leave()  # which is no failure of the request that leaves
     await (await enter(sessions, "run_2")).leave()
     await sessions.close()
     assert pauses.asked == [1.0, 2.0]

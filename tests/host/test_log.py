@@ -138,7 +138,7 @@ LONG = TextDelta("x" * 100_000)
 
 def test_there_is_room_while_the_fastest_follower_is_not_far_behind() -> None:
     log = Log(RUN)
-    assert all(log.append([LONG]) for _ in range(20))  # nobody follows
+    assert all(log.append([LONG]) for _ in range(20))  # without a follower
     slow = log.follow((0, 20))
     fast = log.follow((0, 20))
     for _ in range(30):

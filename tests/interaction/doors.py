@@ -379,11 +379,11 @@ class Door:
         self._clients: dict[str, openai.AsyncOpenAI] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        assert self._app is not None, "nobody serves"
+        assert self._app is not None, "no server runs"
         await self._app(scope, receive, send)
 
     def error_writer(self, path: str) -> ErrorWriter:
-        assert self._served is not None, "nobody serves"
+        assert self._served is not None, "no server runs"
         return self._served.error_writer(path)
 
     def client(self, key: str) -> openai.AsyncOpenAI:

@@ -39,7 +39,7 @@ async def test_a_stream_without_end_is_ended_with_an_error(door: Door, path: str
     assert b"Once upon a time" in answer.body
     assert SAID.encode() in answer.body
     assert b"--max-answer-bytes" in answer.body
-    assert len(upstream.bodies) == 1  # nobody asks for it again
+    assert len(upstream.bodies) == 1  # it is not asked for again
     assert end.reason == "failed"
 
 

@@ -1,4 +1,4 @@
-"""A run that waits for people without anybody who is asked: it stops, and goes on when it is answered, here or elsewhere."""
+"""A run that waits for people without a person who is asked: it stops, and goes on when it is answered, here or elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that nobody waits for: the answer comes at once, and what becomes of them is found later. At every door."""
+"""Runs that no client waits for: the answer comes at once, and what becomes of them is found later. At every door."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ async def test_a_background_stream_begins_at_once_and_outlives_its_connection(do
 
 @AT_EACH_DOOR
 async def test_a_background_stream_says_how_its_run_ended(door: Door, name: str) -> None:
-    """It is followed from the queue on: before anybody drives its run."""
+    """It is followed from the queue on: before any process drives its run."""
     async with soon(), door.serving(ScriptedModel(says("over"))) as served:
         body, sent = body_for(name, True, background=True), {"authorization": "Bearer test"}
         async with served.http.post(f"{served.url}/{PATHS[name]}", json=body, headers=sent) as answer:
@@ -385,7 +385,7 @@ async def test_leases_are_renewed_while_much_is_claimed(door: Door) -> None:
         served.server.runs.clock = lambda: queue.now
         driven = await begin(served, "chat")
         await gate.begun.wait()
-        for number in range(20):  # that nobody knows any more: they are claimed, and taken off
+        for number in range(20):  # runs that are not known any more: they are claimed, and taken off
             await queue.enqueue(QueuedRun(f"run_{number}", "", f"{number}", 1.0), 100)
         served.server.background.look()
         while len(left := await queue.list(queue.now)) > 1 and queue.longest < LEASE_SECONDS:

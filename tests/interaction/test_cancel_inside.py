@@ -1,4 +1,4 @@
-"""A run that is cancelled from inside one of its own steps takes no other, and whoever started it can go on."""
+"""A run that is cancelled from inside one of its own steps takes no other, and the caller that started it can go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that are recorded, played again without anybody else, and left for another way: through the library."""
+"""Runs that are recorded, played again without a model, and left for another way: through the library."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ async def test_cut_after_any_event_of_parent_or_child_it_ends_the_same(tmp_path:
             assert type(events[-1]) is RunFinished
             ends = [event.result.call_id for event in events if isinstance(event, ToolFinished)]
             assert len(ends) == len(set(ends))  # each call has one result
-        # What had started before the cut is not run again: it had finished, or nobody knows what came of it.
+        # What had started before the cut is not run again: it had finished, or its outcome is unknown.
         started = [(run, one.call_id) for run, one in order[:cut] if isinstance(one, ToolStarted) and not one.child]
         assert world.ran.total() + len(set(started)) == counts + len(mails)
         unknown = [one for run in (mine, childs) for one in results(run).values() if one[0] == OUTCOME_UNKNOWN]

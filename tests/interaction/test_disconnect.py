@@ -69,7 +69,9 @@ async def test_a_detached_run_goes_on_without_its_client(door: Door, stream: boo
     assert isinstance(start, RunStarted)
     assert start.outlives
     assert end.reason == "stop"
-    assert TextDelta("over") in seen  # whoever comes to follow it sees deltas, also where the client did not stream
+    assert (
+        TextDelta("over") in seen
+    )  # a client that comes to follow it sees deltas, also where the client did not stream
 
 
 async def test_the_head_of_a_detached_stream_goes_out_at_once(door: Door) -> None:

@@ -23,7 +23,7 @@ async def lookup(q: str = "") -> str:
 
 
 class Refuses:
-    """A model whose server says what somebody else would say."""
+    """A model whose server says what another would say."""
 
     def __init__(self, words: str) -> None:
         self._words = words

@@ -1,4 +1,4 @@
-"""Whoever reads a run in this process holds its model back by not reading, and what was read is not kept."""
+"""A caller that reads a run in this process holds its model back by not reading, and what was read is not kept."""
 
 from __future__ import annotations
 

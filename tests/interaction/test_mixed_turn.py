@@ -196,7 +196,7 @@ async def test_a_run_is_used_only_for_calls_of_the_names_it_gave(door: Door, str
 
 
 async def test_a_turn_that_was_the_callers_alone_finds_no_other_conversation(door: Door, stream: bool) -> None:
-    """Its ids may be those of a mixed turn that somebody else waits for."""
+    """Its ids may be those of a mixed turn that another client waits for."""
     mixed = Line(calls=(Call("lookup", {"q": "b"}, "c1"), Call("ask_user", {"question": "why?"}, "c2")))
     alone = calls(Call("ask_user", {"question": "why?"}, "c2"))
     model = ScriptedModel(mixed, alone, says("Done."))

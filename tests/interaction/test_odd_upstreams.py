@@ -1,4 +1,4 @@
-"""Servers that speak somebody's API in a way of their own: the loop over each of them ends as it does over any other.
+"""Servers that speak a vendor's API in a way of their own: the loop over each of them ends as it does over any other.
 
 Each case is an answer with one call, written as some server writes it; what follows it is an ordinary answer.
 """
@@ -94,7 +94,7 @@ PLAIN: dict[str, Act] = {
     "a message in two choices (Copilot)": plain(
         {"choices": message(content="I look.")["choices"] + message(tool_calls=[CALL])["choices"]}
     ),
-    "a stream that nobody asked for": answers(b": hello\n\n" + STREAM, kind="text/event-stream"),
+    "a stream that was not asked for": answers(b": hello\n\n" + STREAM, kind="text/event-stream"),
     "texts for pieces of content": plain(message(content=["I ", "look."], tool_calls=[CALL])),
 }
 
@@ -168,7 +168,7 @@ OTHERS: dict[str, tuple[str, bool, Act]] = {
     ),
     "responses: usage of another form": ("openai", False, plain(response(ITEM, usage={"input_tokens": "many"}))),
     "responses: an error that is blank": ("openai", False, plain(response(ITEM, error={}))),
-    "responses: a stream that nobody asked for": ("openai", False, streams(completed(ITEM))),
+    "responses: a stream that was not asked for": ("openai", False, streams(completed(ITEM))),
     "messages: an index that is null": (
         "anthropic",
         True,
@@ -180,7 +180,7 @@ OTHERS: dict[str, tuple[str, bool, Act]] = {
         plain(use(usage={"input_tokens": "1", "output_tokens": ""})),
     ),
     "messages: an error that is blank": ("anthropic", False, plain(use(error={}))),
-    "messages: a stream that nobody asked for": (
+    "messages: a stream that was not asked for": (
         "anthropic",
         False,
         streams(block("start", index=0, content_block=USE), block("stop", index=0), {"type": "message_stop"}),

@@ -22,7 +22,7 @@ LONG = 4_000_000
 
 
 class Others:
-    """How often somebody else's turn has come."""
+    """How often another task's turn has come."""
 
     def __init__(self) -> None:
         self.turns = 0

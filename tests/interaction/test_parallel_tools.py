@@ -50,7 +50,7 @@ def one_after_the_other(key: str | None = None) -> tuple[list[str], Tool]:
         """Make a step."""
         log.append(f"begin {n}")
         for _ in range(5):
-            await asyncio.sleep(0)  # hands the loop to whoever else is ready
+            await asyncio.sleep(0)  # hands the loop to the other tasks that are ready
         log.append(f"end {n}")
         return str(n)
 

@@ -287,7 +287,7 @@ def test_a_tool_is_told_when_there_is_nobody_to_ask() -> None:
         return f"answered {await context.ask('Which account?')}"
 
     result = run_agent(agent_with(pay), "go")
-    assert result.tool_calls[0].content == "Error: Tool 'pay' failed: there is nobody to ask"
+    assert result.tool_calls[0].content == "Error: Tool 'pay' failed: there is no person to ask"
     assert invoke_agent(agent_with(pay), "go") == "done"
 
 
@@ -295,7 +295,7 @@ async def test_a_context_without_a_run_shows_nothing_and_asks_nobody() -> None:
     context = ToolContext("run", "", 0, "call")
     context.progress("compiling")
     assert (context.files, context.workspace, context.deadline, context.owner) == ((), None, None, "")
-    with pytest.raises(Exception, match="there is nobody to ask"):
+    with pytest.raises(Exception, match="there is no person to ask"):
         await context.ask("Which account?")
 
 

@@ -64,7 +64,7 @@ async def check(door: Door, stream: bool, *acts: Act, status: int = 502, says: s
 
 async def test_nobody_there(door: Door, stream: bool) -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound and not listening: refused, and nobody else can take it meanwhile
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: refused, and no other process can take it meanwhile
         port = taken.getsockname()[1]
         async with door.serving(f"http://127.0.0.1:{port}/v1") as served:
             answer = await post(served, stream)

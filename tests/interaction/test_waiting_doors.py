@@ -216,7 +216,7 @@ async def test_a_detached_run_waits_without_its_client(door: Door, stream: bool)
     async with soon(), door.serving(script(), files.tool, approval_timeout=0.05) as served:
         async with waiting_for(served, stream, "detach") as run:
             pass
-        await served.all_over()  # nobody drives it any more
+        await served.all_over()  # no process drives it any more
         _, waiting = await get(served, f"/runs/{run}")
         await decide(served, run)
         ended = await until_over(served, run)

@@ -444,7 +444,7 @@ async def test_a_transcript_without_its_beginning_is_an_error(path: Path) -> Non
 
 
 async def test_what_another_has_pruned_is_stored_again(path: Path) -> None:
-    """What a writer remembers of the database is only good while nobody else deletes from it."""
+    """What a writer remembers of the database is only good while no other process deletes from it."""
     journal = SqliteJournal(path)
     other = SqliteJournal(path, max_age=0, now=lambda: 2e10)
     long = ["more " * 500] * 5

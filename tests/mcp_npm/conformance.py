@@ -74,7 +74,7 @@ SERVER: dict[str, tuple[str, ...]] = {
     "sep-2164-resource-not-found": ERAS[1:],
 }
 NOT_APPLICABLE = {
-    "client auth/scope-step-up": "a call that needs more rights fails, and names the command: nobody is there to consent",
+    "client auth/scope-step-up": "a call that needs more rights fails, and names the command: no person is there to consent",
     "client auth/client-credentials-*, -dpop*, -wif*, -enterprise*": "extensions of OAuth for machines",
     "client sep-2640-*": "an extension: skills over MCP",
     "server-stateless": "four of its 25 checks want diagnostic tools that only a test server has; the other 21 pass",

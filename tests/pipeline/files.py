@@ -30,7 +30,7 @@ def text_of(front_matter: dict[str, Any], body: str = BODY) -> str:
 
 
 def scripted(model: ScriptedModel, body: str = BODY, options: Any = None, **front_matter: Any) -> Prompty:
-    """A file whose model is this one, found under a name that nobody else has."""
+    """A file whose model is this one, found under a name that no other file has."""
     name = f"scripted-{next(_names)}"
     register_connection(name, model)
     connection = {"kind": "reference", "name": name}

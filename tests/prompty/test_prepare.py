@@ -69,7 +69,7 @@ def test_a_strict_template_refuses_a_forged_marker() -> None:
 
 
 class Shout:
-    """A renderer of somebody else's: plain text in, plain text out."""
+    """A user's renderer: plain text in, plain text out."""
 
     def render(self, prompty: Prompty, template: str, inputs: Mapping[str, Any]) -> str:
         for name, value in inputs.items():

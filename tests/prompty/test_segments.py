@@ -219,7 +219,7 @@ def test_what_an_input_says_arrives_as_it_was_said(text: str) -> None:
 def test_a_guarded_template_admits_no_foreign_marker_in_flat_text(text: str) -> None:
     nonce = "0123456789abcdef"
     rendered = render(guard("system:\nHelp.\n\nuser[id=7]:\n{{ q }}", nonce), {"q": text})
-    flat = "".join(rendered)  # nobody knows any more where it came from
+    flat = "".join(rendered)  # where it came from is not known any more
 
     with contextlib.suppress(Forged):
         messages = read_flat(flat, nonce)

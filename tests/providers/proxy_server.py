@@ -79,7 +79,7 @@ def headers_of(lines: list[str]) -> dict[str, str]:
 
 
 class ProxyServer:
-    """`hosts` are names that only it can resolve: name → port on this machine. With `user`, nobody else is let through."""
+    """`hosts` are names that only it can resolve: name → port on this machine. With `user`, no other user is let through."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Answers that are compressed though nobody asked for it: our HTTP client unpacks them as they come."""
+"""Answers that are compressed though not asked for it: our HTTP client unpacks them as they come."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def test_a_large_request_that_was_refused_before_it_was_out_is_not_in_the_way_of
 def ends_after(certificate: Path, answer: bytes, says_so: bool) -> Iterator[int]:
     """A server of one answer that ends its side of the connection, with TLS's word for it or without.
 
-    It is no event loop's: theirs always say the word, and do not let anybody else end the socket.
+    It is no event loop's: theirs always say the word, and do not let any other client end the socket.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)

@@ -26,7 +26,7 @@ MOST = 500  # awaits that a few requests may come to
 
 
 class Faults:
-    """`hit` is what has failed. `is_on` ends with what is tried: then everything works, for whoever looks what came of it."""
+    """`hit` is what has failed. `is_on` ends with what is tried: then everything works, for a test that looks at the outcome."""
 
     def __init__(self, number: int, *, is_done: bool) -> None:
         self._number = number
@@ -165,7 +165,7 @@ class FaultyJournal(Remembering):
 
     @property
     def unfinished(self) -> list[str]:
-        """Those that outlive their client. Others are told with an end when nobody drives them any more."""
+        """Those that outlive their client. Others are told with an end when no process drives them any more."""
         return [name for name, record in self._runs.items() if record.outlives and not record.finished]
 
     async def until(self, kind: type) -> None:

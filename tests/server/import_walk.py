@@ -30,7 +30,7 @@ STRICT = {
     "strict": True,
     "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
 }
-URL = "http://127.0.0.1:9"  # where nobody answers
+URL = "http://127.0.0.1:9"  # where no server answers
 
 
 def file(name: str, kind: str) -> dict[str, Any]:

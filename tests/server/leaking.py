@@ -80,7 +80,7 @@ def assistant(text: str) -> Json:
 
 
 async def send(served: Served, path: str, body: Json) -> Json:
-    """The answer; of a run that nobody waits for, the run when it is over or waits."""
+    """The answer; of a run that no client waits for, the run when it is over or waits."""
     async with soon(), served.http.post(f"{served.url}/{path}", json=body, headers=KEYS) as answer:
         assert answer.status in (200, 202), await answer.text()
         found: Json = await answer.json()

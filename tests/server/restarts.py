@@ -189,7 +189,7 @@ def call(name: str, *whats: str) -> dict[str, Any]:
 
 class Upstream:
     """A server of Chat Completions. Each request is answered with the next of `answers`: the pieces of a text, or the name of
-    a tool to call. A text that ends in None stays open for as long as somebody reads it."""
+    a tool to call. A text that ends in None stays open for as long as a client reads it."""
 
     def __init__(self, *answers: list[str | None] | str) -> None:
         self.is_held = threading.Event()

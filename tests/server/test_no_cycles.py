@@ -223,7 +223,7 @@ SCRIPTS: dict[str, tuple[Line, ...]] = {
 
 @pytest.fixture(params=[0.0, 60.0], ids=["watched", "unwatched"])
 def watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether the request takes so long that somebody looks out for its client going away."""
+    """Whether the request takes so long that the server looks out for its client going away."""
     monkeypatch.setattr("ronda.server.http.incoming._WATCH_AFTER", request.param)
 
 

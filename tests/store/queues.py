@@ -4,7 +4,7 @@
         async def open(self):
             return MyQueue(...)
 
-`open` gives a queue that is empty at first; whoever opens it again in the same test gets the same one, or one on the same store.
+`open` gives a queue that is empty at first; opened again in the same test it gives the same one, or one on the same store.
 Time is given, and never passes by itself.
 """
 

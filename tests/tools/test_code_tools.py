@@ -34,7 +34,7 @@ from ronda.tools.code.workbench import Workbench
 
 
 class Watcher:
-    """Whoever watches a run."""
+    """A follower of a run."""
 
     files: tuple[File, ...] = ()
     whole_results: frozenset[str] = frozenset()
@@ -170,8 +170,11 @@ async def test_an_exception_has_the_traceback_of_the_code_alone(sessions: Sessio
     ("code", "exception"),
     [
         ("import sys; sys.exit(3)", "SystemExit: Code called sys.exit(3)."),
-        ("import sys; sys.stdin.readline()", "RuntimeError: nobody can type an answer here: input() is not available"),
-        ("input('name? ')", "RuntimeError: nobody can type an answer here: input() is not available"),
+        (
+            "import sys; sys.stdin.readline()",
+            "RuntimeError: no person can type an answer here: input() is not available",
+        ),
+        ("input('name? ')", "RuntimeError: no person can type an answer here: input() is not available"),
         ("1 +", "SyntaxError: invalid syntax"),
         ("raise KeyboardInterrupt", "KeyboardInterrupt: Execution was interrupted."),
     ],

@@ -1,4 +1,4 @@
-"""Fetching what somebody else names, from real servers on this machine."""
+"""Fetching what strangers name, from real servers on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever asks for `spy` sees what is traced."""
+"""A test that asks for `spy` sees what is traced."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def written(run: Run, batches: Sequence[Sequence[Event]]) -> list[str]:
 def test_it_is_a_function_of_the_log(
     lines: list[Line], plan: dict[str, Any], probable: list[bool], data: st.DataObject
 ) -> None:
-    """However its events were batched, and whether somebody watched or looks at it later."""
+    """However its events were batched, and whether a client watched or looks at it later."""
     [start, *events] = log_of(lines, plan, probable)
     assert isinstance(start, RunStarted)
     cuts = [0, *sorted(data.draw(st.sets(st.integers(1, len(events)), max_size=6))), len(events)]

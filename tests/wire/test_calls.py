@@ -17,7 +17,7 @@ RING = ToolCall("call_ring", "ring", '{"times":2}')
 
 
 def assemble(*pieces: dict[str, Any]) -> list[ToolCall]:
-    """The calls, after seeing that whoever watched only the previews knows the same."""
+    """The calls, after seeing that a client that watched only the previews knows the same."""
     assembler = CallAssembler()
     shown = [assembler.add(msgspec.json.decode(json.dumps(piece), type=CallPiece)) for piece in pieces]
     previews = [one for one in shown if one is not None]

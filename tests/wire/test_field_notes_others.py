@@ -1,4 +1,4 @@
-"""What trips whoever calls Anthropic, Gemini or Mistral, and what holds for all five: each test is one observation."""
+"""What trips a program that calls Anthropic, Gemini or Mistral, and what holds for all five: each test is one observation."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_a_session_that_broke_off_between_a_call_and_its_result_is_not_stuck(spe
     assert "no result" in json.dumps(body)
     assert "may or may not have taken effect" in json.dumps(
         body
-    )  # nobody is told that it failed, or that it did not run
+    )  # no upstream is told that it failed, or that it did not run
 
 
 @pytest.mark.parametrize("spec", ALL)

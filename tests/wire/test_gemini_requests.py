@@ -1,4 +1,4 @@
-"""generateContent as its client: requests say what the turns say, whoever said it first."""
+"""generateContent as its client: requests say what the turns say, whichever API said it first."""
 
 import base64
 import json

@@ -121,7 +121,7 @@ def test_a_stream_cut_anywhere_comes_to_the_turn_of_the_plain_answer(
 
 
 def fold(previews: list[Preview]) -> tuple[object, ...]:
-    """The parts as somebody knows them who saw the previews alone."""
+    """The parts as a client knows them that saw only the previews."""
     words = {ReasoningDelta: "", TextDelta: "", RefusalDelta: ""}
     calls: dict[int, ToolCall] = {}
     for preview in previews:

@@ -78,7 +78,7 @@ def _spoken(message: Json) -> Json:
     return message["role"], kinds, calls, message.get("tool_call_id"), message.get("prefix", False)
 
 
-# The types of these two SDKs have iterables in them, which pydantic looks at only when somebody goes through them: what is
+# The types of these two SDKs have iterables in them, which pydantic looks at only when they are gone through: what is
 # inside of one is validated by itself.
 
 

@@ -57,7 +57,7 @@ class Answer(Struct, frozen=True, tag="answer", tag_field="line"):
 
 
 class Failed(Struct, frozen=True, tag="failure", tag_field="line", omit_defaults=True):
-    """`refused`: the provider cannot do what was asked for, and said so before it called anybody."""
+    """`refused`: the provider cannot do what was asked for, and said so before it called a model."""
 
     message: str
     status: int | None = None

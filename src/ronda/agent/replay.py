@@ -322,7 +322,7 @@ class _PlayedTool:
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         if self._tape.is_live:
             if self._live is None:
-                raise BadRequest(f"nobody here runs '{self.spec.name}'; give a file that has it with --tools")
+                raise BadRequest(f"no tool here runs '{self.spec.name}'; give a file that has it with --tools")
             return await self._live.run(arguments, context)
         finished = await self._tape.result(context.call_id)
         return ToolOutput(

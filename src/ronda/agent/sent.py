@@ -20,7 +20,7 @@ from ronda.wire.openai_chat.client_request import Body
 from ronda.wire.upstream.projection import Projection
 from ronda.wire.upstream.sent import write_sent
 
-_NOTHING: Final = b"null"  # of a provider that writes no JSON for anybody
+_NOTHING: Final = b"null"  # of a provider that writes no JSON
 
 
 def rounds_of(events: list[Event]) -> list[int]:

@@ -28,7 +28,7 @@ class TerminalApproval:
             self._say(
                 f"ronda: '{question.tool}' needs an approval, and there is no terminal to ask at: it is not run\n"
             )
-            return question.deny("there is nobody to ask")
+            return question.deny("there is no person to ask")
         self._say(f"{question.tool} {_visible(question.arguments)}\n")
         while (word := self._ask(_CHOICE)) is not None:
             match word.strip().lower():

@@ -22,7 +22,7 @@ from ronda.core.plan import Plan
 
 
 def was_shown(previews: Sequence[Preview], plan: Plan, start: ModelStarted) -> bool:
-    """Whether one who watches has seen something of these. The plan decides that, and not whether anybody does watch."""
+    """Whether one who watches has seen something of these. The plan decides that, and not whether a client does watch."""
     for preview in previews:
         match preview:
             case TextDelta(text=text):

@@ -6,7 +6,7 @@
 
 Everything that decides how the loop goes on is in this file and the small ones it is made of, and nothing else is: no await, no
 clock, no randomness, no network, no vendor's name. A run's driver does what `todo` says and reports what happened;
-its followers read the same events. A run does not know whether it was restarted, whether anybody listens, or what a
+its followers read the same events. A run does not know whether it was restarted, whether a follower listens, or what a
 model is.
 
     state         what a run is made of, and what the outside may ask of it

@@ -1,7 +1,7 @@
 """Data that must not leave on a stranger's word. Three labels of tools say all that is looked at:
 
     untrusted   what it gives was written by strangers, and may tell the model what to do
-    private     what it gives is not for everybody
+    private     what it gives is confidential
     egress      it sends data out
 
 The first two become marks of what a tool gave, and of the run that has read it. A run that has both asks a person before it

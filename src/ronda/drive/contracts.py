@@ -17,7 +17,7 @@ from ronda.errors import ToolFailed
 from ronda.wire.upstream.projection import Projection
 
 NO_DEPS: Final = object()  # of a run whose program gave nothing to its tools: None may be what was given
-NOBODY_TO_ASK: Final = "there is nobody to ask"
+NO_PERSON_TO_ASK: Final = "there is no person to ask"
 
 # False: the followers are far behind. A provider then awaits `request.room` before it reads on.
 Show: TypeAlias = Callable[[list[Preview]], bool | None]
@@ -181,7 +181,7 @@ class ToolContext(Struct, Generic[Deps], frozen=True):
         Raises ToolFailed where no person can be asked.
         """
         if self.channel is None:
-            raise ToolFailed(NOBODY_TO_ASK)
+            raise ToolFailed(NO_PERSON_TO_ASK)
         return await self.channel.ask(self.call_id, message, schema)
 
 

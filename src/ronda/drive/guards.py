@@ -70,7 +70,7 @@ async def _ask(driver: Driver, stage: CheckStage, *seen: Any, call_id: str | Non
 
 
 def _with_turns(answer: object) -> object:
-    """An input guardrail may write the turns to show as messages, as everybody who gives turns may."""
+    """An input guardrail may write the turns to show as messages, as every caller who gives turns may."""
     if isinstance(answer, GuardrailResult) and isinstance(answer.rewrite, list | tuple) and answer.rewrite:
         return replace(answer, rewrite=read_turns(answer.rewrite, "rewrite"))
     return answer

@@ -128,7 +128,7 @@ def check_answer(run: Run, answer: Answered) -> None:
     question = next((one for one in run.questions if one.id == answer.id), None)
     if question is None:
         if run.was_asked(answer.id):
-            raise AlreadyAnswered(f"question '{answer.id}' is closed: it was answered, or nobody answered it in time")
+            raise AlreadyAnswered(f"question '{answer.id}' is closed: it was answered, or no answer came in time")
         is_open = quote_names([one.id for one in run.questions]) or "none"
         raise NotFound(f"run '{run.id}' has no question '{answer.id}'; open: {is_open}", param="id")
     if answer.decision == "approve" and (problem := _problem_with(run, question, answer.arguments)) is not None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ronda.core.events import Answered, Asked, Steered
 from ronda.core.parts import NULL, ToolCall
-from ronda.drive.contracts import NOBODY_TO_ASK, question_id
+from ronda.drive.contracts import NO_PERSON_TO_ASK, question_id
 from ronda.drive.inbox import acknowledge, refuse, wait_for_first, with_defaults
 from ronda.drive.tools import as_text, decode_arguments
 from ronda.errors import AlreadyAnswered, BadRequest, ToolFailed
@@ -47,7 +47,7 @@ async def ask_person(
     """What a person says to a tool that is running; None for a no."""
     inbox, run, now = driver.inbox, driver.run, driver.now()
     if inbox is None:
-        raise ToolFailed(NOBODY_TO_ASK)
+        raise ToolFailed(NO_PERSON_TO_ASK)
     if schema is not None and (problem := check_schema(dict(schema))) is not None:
         raise ValueError(f"the schema of the question is none: {problem}")
     tool = next(call.name for call in run.open_calls if call.id == call_id)

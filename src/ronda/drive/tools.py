@@ -42,7 +42,7 @@ class Waiting(Struct, frozen=True):
 async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished | Waiting:
     tool = driver.tools.get(call.name) or _reader(driver, call)
     if tool is None:  # the plan names a handler that is not here any more, e.g. after a restart with another config
-        return tool_failure(call, "it cannot be called any more: nobody here runs it")
+        return tool_failure(call, "it cannot be called any more: no tool here runs it")
     spec = tool.spec
     context = _context(driver, call, spec)
     try:

@@ -1,6 +1,6 @@
 """Bytes that are kept under their hash: pieces in, and when all are there, a name for them. In a folder, or in memory.
 
-Whose they are, and whether anybody still needs them, is not known here. All of it waits for the disk: for a thread.
+Whose they are, and whether they are still needed, is not known here. All of it waits for the disk: for a thread.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from ronda.host.log import Follower, Log, Position
 from ronda.host.run import LiveRun
 from ronda.journal import Journal
 
-ASKS_EVERY: Final = 1.0  # seconds after which it is asked whether anybody still drives it
+ASKS_EVERY: Final = 1.0  # seconds after which it is asked whether a process still drives it
 
 
 class Tail:

@@ -1,7 +1,7 @@
 """Whose turn it is in a session: a lease in the store, which all processes see, and a line of those that wait in this one.
 
-A lease is renewed while its runs are under way. It gives way when its time is up, or at once when its process is dead. Whoever
-cannot wait has the runs that hold it cancelled, in whichever process they are.
+A lease is renewed while its runs are under way. It gives way when its time is up, or at once when its process is dead. A run
+that cannot wait has the runs that hold it cancelled, in whichever process they are.
 """
 
 from __future__ import annotations

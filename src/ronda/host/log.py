@@ -4,7 +4,7 @@
                  │          at most 64 kB at a time
                  └── False while all followers are far behind: the model's server is then not read
 
-A position is (fact, preview since it), written "12" or "12.345". Facts have the journal's numbers, whether anybody watches
+A position is (fact, preview since it), written "12" or "12.345". Facts have the journal's numbers, whether a follower watches
 or not.
 
 Previews are kept in memory, within a bound for all logs together (`Logs`). They are dropped by whole rounds that are over,

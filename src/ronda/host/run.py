@@ -3,8 +3,8 @@
     drive()     in this task, until it is over or waits      start()    in a task of its own
     follow()    what was, then what comes                    cancel()   end it
 
-Those who are told at once, in the task that drives it, are taps: the journal, spans, `on_event`. They must be quick. Those
-who may be slow follow its log. A run without followers has none.
+What gets events at once, in the task that drives it, is a tap: the journal, spans, `on_event`. Taps must be quick. Followers,
+which may be slow, read its log. A run without followers has none.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class LiveRun(Driven):
 
     @property
     def last(self) -> Position:
-        """The last position that anybody can have seen. What the journal keeps of a run is seen elsewhere a moment earlier."""
+        """The last position that a follower can have seen. What the journal keeps of a run is seen elsewhere a moment earlier."""
         if self.log is None:
             return len(self._facts) - 1, 0
         if type(self._told) is DurableLog and self._told.is_behind:

@@ -295,4 +295,4 @@ class BufferedJournal:
 
 
 def _not_driven(run: str) -> ProtocolError:
-    return ProtocolError(f"nobody holds run {run!r} here: start it with its RunStarted, or resume it")
+    return ProtocolError(f"no writer holds run {run!r} here: start it with its RunStarted, or resume it")

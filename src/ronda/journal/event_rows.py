@@ -15,7 +15,7 @@ from ronda.store import StoreError
 
 _log = logging.getLogger(__name__)
 
-_UNKNOWN: Final = "unknown_event"  # the code of a warning that stands for an event; its words may be anybody's
+_UNKNOWN: Final = "unknown_event"  # the code of a warning that stands for an event; its words may come from a client
 # "apart": an event whose large part is a row of its own (`sqlite_tables.LargeEvent`).
 _KINDS: Final = frozenset({str(kind.__struct_config__.tag) for kind in get_args(Event)} | {"apart"})
 

@@ -135,7 +135,7 @@ class MemoryJournal:
             while len(self._runs) > self._max_runs and self._forget_oldest():
                 pass
         elif record is None or not record.is_driven:
-            raise ProtocolError(f"nobody holds run {run!r} here; resume it before appending to it")
+            raise ProtocolError(f"no writer holds run {run!r} here; resume it before appending to it")
         record.events += events
         for watcher in self.watchers:
             watcher(run, events)
@@ -181,7 +181,7 @@ class MemoryJournal:
     def expect(self, owner: str, call_ids: Sequence[str], run: str) -> None:
         record = self._runs.get(run)
         if record is None or not record.is_driven:
-            raise ProtocolError(f"nobody holds run {run!r} here; say what it expects before releasing it")
+            raise ProtocolError(f"no writer holds run {run!r} here; say what it expects before releasing it")
         for call_id in call_ids:
             self._calls[owner, call_id] = run
             record.calls.append((owner, call_id))
@@ -189,7 +189,7 @@ class MemoryJournal:
     def note_questions(self, run: str, questions: tuple[OpenQuestion, ...], *, waits: bool = False) -> None:
         record = self._runs.get(run)
         if record is None or not record.is_driven:
-            raise ProtocolError(f"nobody holds run {run!r} here; say what it asks before releasing it")
+            raise ProtocolError(f"no writer holds run {run!r} here; say what it asks before releasing it")
         record.questions, record.waits_within = questions, waits
 
     async def open_questions(self, owner: str, limit: int) -> list[RunQuestions]:

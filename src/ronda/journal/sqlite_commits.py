@@ -9,7 +9,7 @@ written in one piece. One that goes on from another run is not left out: a hando
 
 Commits are made in the event loop: one costs less than handing it to a thread, because with synchronous=NORMAL it does not wait
 for the disk. Large ones are the exception: encoding, hashing and writing 30 MB takes a good part of a second, so a thread does
-it, on the same connection, and everybody else waits for that connection (`flush`). A run that cannot be written is left out,
+it, on the same connection, and all others wait for that connection (`flush`). A run that cannot be written is left out,
 and told so; the others are not disturbed.
 """
 

@@ -85,7 +85,7 @@ def clear_tools() -> None:
 
 
 def register_tool_handler(kind: str, handler: Any) -> None:
-    """Let a function run every tool of a kind, a built-in one too; `"*"` stands for every kind that nobody knows.
+    """Let a function run every tool of a kind, a built-in one too; `"*"` stands for every unknown kind.
 
     It is called with the tool as its file declares it, the arguments, the agent and its inputs; plain or async. An object
     with `execute_tool` or `execute_tool_async` is taken for these methods.

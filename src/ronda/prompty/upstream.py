@@ -7,8 +7,8 @@
     foundry      endpoint                            none, and `provider:name`    the id itself is the spec
     groq, ollama and other services (`providers.services`) as they are called there
 
-A provider that is none of these is one of an installed package, or is looked for among the registered executors. Whoever
-writes a file must not get a key that it does not hold: the key of the environment goes to the provider's own address alone,
+A provider that is none of these is one of an installed package, or is looked for among the registered executors. The
+author of a file must not get a key that it does not hold: the key of the environment goes to the provider's own address alone,
 never to one that a file names.
 """
 

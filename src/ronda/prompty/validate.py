@@ -1,4 +1,4 @@
-"""Everything that is wrong with a file, as far as it can be told without calling anybody: what `ronda validate` prints.
+"""Everything that is wrong with a file, as far as it shows without a call to a model: what `ronda validate` prints.
 
 `check` says whether a file loads. This also reads its template, looks for its model, and opens the files that its tools name.
 """

@@ -1,6 +1,6 @@
 """YAML text → plain JSON values, and the line where each of them stands.
 
-Prompty files come from anybody, so only what JSON could say gets through: text keys, no tags that construct things, no key
+Prompty files may come from strangers, so only what JSON could say gets through: text keys, no tags that construct things, no key
 twice, no number that JSON lacks. Aliases and merge keys work, but count as what they stand for, so a billion laughs end
 early; the text is read as a flat stream of events, so depth never reaches the stack. Scalars are those of YAML 1.2 (`no` is
 a word, `2026-01-01` is text), as in most runtimes of the format.

@@ -1,7 +1,7 @@
 """One upstream call for several choices: the prompt is paid for once.
 
 `n` choices are n runs side by side. Where no tool of ours is in play each of them makes exactly one model call, and an
-upstream that knows `n` can answer all in one: the first run to ask makes the call for everybody, the others wait for
+upstream that knows `n` can answer all in one: the first run to ask makes the call for all, the others wait for
 their share of it. No run knows of this; each sees an ordinary provider.
 """
 
@@ -31,7 +31,7 @@ class SharedCall:
 
     async def call(self, index: int, request: ModelRequest, show: Show) -> ModelFinished:
         self._shows[index], self._rooms[index] = show, request.room
-        if self._call is None or (self._call.done() and _has_failed(self._call)):  # a retry: again for everybody
+        if self._call is None or (self._call.done() and _has_failed(self._call)):  # a retry: again for all runs
             self._call = asyncio.create_task(self._ask(request))
         self._waiting.add(index)
         try:

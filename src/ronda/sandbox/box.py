@@ -281,8 +281,8 @@ class Sandbox:
         return process
 
     async def has_room(self) -> bool:
-        """Whether its programs may write. If there are too many files, those that begin now can only delete some: else nobody
-        ever could. Files are counted once a program was ended for that: before each start it would take too long."""
+        """Whether its programs may write. If there are too many files, those that begin now can only delete some: else no
+        program ever could. Files are counted once a program was ended for that: before each start it would take too long."""
         if self._excess:
             self._excess = await asyncio.to_thread(self._count_excess)
         return not self._excess

@@ -53,7 +53,7 @@ def bubblewrap_command(
 ) -> list[str]:
     """`mounts` are more of them, made before the root is closed.
 
-    Its environment is that of the program: it is given to bubblewrap as such, since anybody can read a command line.
+    Its environment is that of the program: it is given to bubblewrap as such, since every user can read a command line.
     """
     command = [bwrap, *_NAMESPACES]
     if not isinstance(policy.network, FullNetwork):

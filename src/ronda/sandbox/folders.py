@@ -21,7 +21,7 @@ _LIFTED = "too-deep-"
 
 
 class TooDeep(OSError):
-    """Folders in folders, beyond what anybody needs."""
+    """Folders in folders, beyond what a program needs."""
 
 
 class Entry(Struct, frozen=True):

@@ -193,7 +193,7 @@ class _Program:
         return [self._argument(place), (_JUMP_SET, 0, 1, bits), _error(errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
 
     def _pairs(self, *, alone: bool) -> list[_Step]:
-        """Unix pairs; where other unix sockets are in reach only those that stay a pair: one for datagrams sends to anybody."""
+        """Unix pairs; where other unix sockets are in reach only those that stay a pair: one for datagrams can send anywhere."""
         kinds = (socket.SOCK_STREAM, socket.SOCK_SEQPACKET) if alone else tuple(range(1, 16))
         which = [self._argument(1), (_AND, 0, 0, 0xF), *self._only(1, *kinds)[1:]]
         return [self._argument(0), (_JUMP_EQUAL, 1, 0, int(socket.AF_UNIX)), _error(errno.EPERM), *which]

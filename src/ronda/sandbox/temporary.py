@@ -23,7 +23,7 @@ def sweep_temporary(scratch: str | os.PathLike[str] | None = None) -> None:
         if not name.startswith(_PREFIX) or not pid.isdigit() or not has_ended(int(pid)):
             continue
         owner = os.lstat(path).st_uid
-        if owner == os.getuid() or (os.getuid() == 0 and owner in UIDS):  # anybody can make a folder of that name
+        if owner == os.getuid() or (os.getuid() == 0 and owner in UIDS):  # every user can make a folder of that name
             with contextlib.suppress(OSError):
                 remove_tree(path)
 

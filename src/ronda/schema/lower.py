@@ -88,7 +88,7 @@ def lower(schema: dict[str, Any], rules: Rules) -> LoweredSchema:
 
 
 def lower_json(schema: bytes, rules: Rules) -> LoweredSchema:
-    """The same from JSON, remembered for the next request: the schema in it is everybody's, and not to be changed."""
+    """The same from JSON, remembered for the next request: the schema in it is shared, and not to be changed."""
     return _lower_cached(schema, rules) if len(schema) <= KEPT_SIZE else _read(schema, rules)
 
 

@@ -204,7 +204,7 @@ class App:
 
     async def _answer_within(self, reach: Reach, route: Route, request: Incoming) -> ASGIApp:
         """The answer of a server whose database may be away. A request that only reads is given up then; of one that changes
-        something nobody would know what became of it."""
+        something it would not be known what became of it."""
         reach.check()
         reads = route.method == "GET"
         if route.of_run is not None:

@@ -27,7 +27,7 @@ class _Approved(TableStore):
             ON CONFLICT (owner, session, {column}) DO UPDATE SET used = excluded.used"""
 
         def add(db: Sql) -> None:
-            # Everybody's: so the table stays small.
+            # Of all owners: so the table stays small.
             db.execute(f"DELETE FROM {table} WHERE used < ?", (now - LIFETIME,))
             db.executemany(put, [(owner, session, one, now) for one in approved])
 

@@ -48,7 +48,7 @@ class Catalog(Tables):
     async def close(self) -> None: ...
 
     async def secret(self, name: str) -> bytes:
-        """32 random bytes, made when they are first asked for: the same for everybody who shares the store, for good."""
+        """32 random bytes, made when they are first asked for: the same for all processes that share the store, for good."""
 
         def find_or_make(db: Sql) -> bytes:
             db.execute(

@@ -74,7 +74,7 @@ class Marks(TableStore):
 
 
 def _forget_old(db: Sql, now: float) -> None:
-    """Everybody's: so the table stays small. A clock that is suddenly far ahead forgets nothing: what was noted last says how
+    """Of all owners: so the table stays small. A clock that is suddenly far ahead forgets nothing: what was noted last says how
     late it can be."""
     (last,) = db.execute("SELECT max(used) FROM mark").fetchone()
     if last is not None:

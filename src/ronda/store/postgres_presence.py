@@ -179,7 +179,7 @@ class PostgresPresence:
                 with self._database.connected() as connection:
                     connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
                     self._is_listening.set()
-                    self._hear({})  # what was said meanwhile is lost: everybody looks
+                    self._hear({})  # what was said meanwhile is lost: all processes look
                     self._listen(connection)
             except psycopg.Error as error:
                 if self._reach.is_lost and not self._is_lost:

@@ -87,4 +87,4 @@ class Queue(Protocol):
         """Take off runs that are over, and say which are off. A worker that has lost one takes nothing off."""
 
     async def list(self, now: float, owner: str | None = None) -> list[QueueEntry]:
-        """An owner's runs, or all, in their order. Positions count those of everybody."""
+        """An owner's runs, or all, in their order. Positions count the runs of all owners."""

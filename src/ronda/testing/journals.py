@@ -115,7 +115,7 @@ class JournalContract(RunListContract):
             assert await journal.unfinished_runs() == []
             await journal.barrier("a")
             journal.release("a")
-            journal.append("a", [start("a")])  # nobody holds what is not there
+            journal.append("a", [start("a")])  # what is not there has no writer
             await journal.barrier("a")
 
     async def test_06_what_was_read_is_the_readers_own(self) -> None:
@@ -406,7 +406,7 @@ class DurableJournalContract(JournalContract):
             other.append("a", [start("a", "other")])
             other.append("b", [start("b")])
             outcomes = await asyncio.gather(one.barrier("a"), other.barrier("a"), return_exceptions=True)
-            has_one_won = outcomes[0] is None  # nearly always; but nobody says who writes first
+            has_one_won = outcomes[0] is None  # nearly always; but the order of writers is not fixed
             assert [type(error) for error in outcomes if error is not None] == [JournalConflict]
             with pytest.raises(JournalConflict):  # and again: it must not be overheard
                 await (other if has_one_won else one).barrier("a")

@@ -168,8 +168,8 @@ class RunListContract(ABC):
             await journal.barrier("a")
             for name in ("a", "b", "c"):
                 journal.pause(name)
-            journal.append("c", [Warned("on it goes, before anybody looks")])
-            journal.pause("nobody")
+            journal.append("c", [Warned("on it goes, before a reader looks")])
+            journal.pause("unknown")
             listed = (await journal.list_runs(RunQuery("ann"))).runs
             assert [(one.run, one.state) for one in listed] == [("c", "running"), ("b", "waiting"), ("a", "waiting")]
             assert _names(await journal.list_runs(RunQuery("ann", states=("waiting",)))) == ["b", "a"]

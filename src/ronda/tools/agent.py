@@ -27,5 +27,5 @@ class AgentTool:
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         if context.start_child is None:
-            raise BadConfig(f"'{self.spec.name}' is an agent, and nobody here can start one")
+            raise BadConfig(f"'{self.spec.name}' is an agent, and nothing here can start one")
         return await context.start_child(context, self.agent, arguments, self.mode)

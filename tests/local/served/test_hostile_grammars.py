@@ -1,4 +1,4 @@
-"""Requests that ask too much of the local engine, beside one that does not: refused by name, and nobody else is any the wiser."""
+"""Requests that ask too much of the local engine, beside one that does not: refused by name, unseen by other owners."""
 
 from __future__ import annotations
 

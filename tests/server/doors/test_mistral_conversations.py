@@ -168,7 +168,7 @@ REFUSED: dict[str, tuple[Json, int, Any]] = {
         403,
         "guardrail_error",
     ),
-    "a result nobody waits for": (
+    "a result that no call waits for": (
         {"model": "default", "inputs": [{"type": "function.result", "tool_call_id": "x", "result": "y"}]},
         400,
         None,

@@ -130,7 +130,7 @@ WRONG: dict[str, tuple[Json, str, list[Any]]] = {
         "value_error",
         ["body", "messages", 0, "tool_calls", 1, "id"],
     ),
-    "a result nobody asked for and without an id": (
+    "a result not asked for and without an id": (
         {**GOOD, "messages": [*HI, {"role": "tool", "content": "x"}]},
         "missing",
         ["body", "messages", 1, "tool_call_id"],

@@ -62,7 +62,7 @@ async def test_a_stream_of_code_adds_up_to_the_plain_answer(door: Door, root: Pa
     ]
     item = {**plain["output"][0], "id": final.output[0].id}
     assert item == final.output[0].model_dump()
-    assert final.output[0].outputs is None  # nobody asked for them
+    assert final.output[0].outputs is None  # not asked for them
 
 
 async def test_commands_are_an_item_and_their_outputs_another(door: Door, root: Path) -> None:

@@ -133,7 +133,7 @@ EFFECTS: dict[str, tuple[Json, Json, Json]] = {
         {"native": {"prompt_cache_retention": "24h"}},
         {},
     ),
-    "something nobody knows": ({"top_k": 5, "grammar": None}, {"extra": {"top_k": 5}}, {}),
+    "a field that is not known": ({"top_k": 5, "grammar": None}, {"extra": {"top_k": 5}}, {}),
     "metadata": ({"metadata": {"a": "b"}}, {}, {"metadata": {"a": "b"}}),
     "max_tool_calls": ({"max_tool_calls": 3}, {}, {"max_tool_calls": 3}),
     "store": ({"store": False}, {}, {"store": False}),

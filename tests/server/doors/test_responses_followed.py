@@ -1,4 +1,4 @@
-"""A response that many watch while it is made: the same bytes for each from its own start, and nobody waits for the slow."""
+"""A response that many watch while it is made: the same bytes for each from its own start, and none waits for the slow."""
 
 from __future__ import annotations
 

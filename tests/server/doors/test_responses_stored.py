@@ -1,4 +1,4 @@
-"""Responses that exist: retrieved, watched again, listed, cancelled, deleted; by their owner and nobody else."""
+"""Responses that exist: retrieved, watched again, listed, cancelled, deleted; by their owner and no other owner."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ async def test_two_cannot_answer_at_one_address(door: Door) -> None:
 
 
 class Clock(Feature):
-    """Tells the time to those who may know it."""
+    """Tells the time to callers that may know it."""
 
     name = "clock"
 

@@ -53,7 +53,7 @@ async def test_processes_together_spend_no_more_than_the_limit(place: str) -> No
         "owner", "nobody-else", "total", "tokens", 1
     )  # makes the tables, before others look for them
 
-    dead = await spend(place, "b", killed=5)  # first: the others leave nothing to those who come late
+    dead = await spend(place, "b", killed=5)  # first: the others leave nothing to processes that come late
     settled = [dead, *await asyncio.gather(spend(place, "a"), spend(place, "c"))]
 
     [owner] = [one for one in await ledger.standings(accounts("a")) if one.account.scope == "owner"]

@@ -280,7 +280,7 @@ async def test_code_runs_under_the_profiles_of_the_key_alone(door: Door) -> None
 
 
 async def test_a_run_that_is_opened_again_has_the_rights_that_it_began_with(door: Door) -> None:
-    """The key of whoever decides has no say in it."""
+    """The key of the client that decides has no say in it."""
     model = ScriptedModel(calls("look"), calls("send"), says("over"))
     scopes = {"few": ("tool:look", "model:test"), "other": ("model:other",)}
     async with keyed(door, model, look, send, scopes=scopes, agent_permission="ask") as server:

@@ -296,7 +296,7 @@ async def test_hosted_tools_have_the_references_texts(door: Door, kind: str, tex
     assert (await refused(door, says(tools=[{"type": kind}]))).error["message"] == text
 
 
-# ---- results nobody asked for --------------------------------------------------------------------------------------
+# ---- results not asked for --------------------------------------------------------------------------------------
 
 
 ASKED = {"role": "assistant", "content": None, "tool_calls": [call("a", "c1")]}

@@ -1,4 +1,4 @@
-"""API keys over HTTP and WebSocket: who is let in, whose things they find, and that nobody else touches anything."""
+"""API keys over HTTP and WebSocket: who is let in, whose things they find, and that no other owner touches anything."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ async def test_a_key_without_the_scope_gets_a_403_at_every_address_and_nothing_i
 
 
 def assert_said(row: Route, error: Json) -> None:
-    """In the words of whoever asks."""
+    """In the words of the client that asks."""
     if row.dialect is MESSAGES:
         assert (error["type"], error["error"]["type"]) == ("error", "authentication_error")
     elif row.dialect is APP:

@@ -1,4 +1,4 @@
-"""A reader that stalls holds its model back: the server neither reads nor keeps what nobody takes."""
+"""A reader that stalls holds its model back: the server neither reads nor keeps what no client takes."""
 
 from __future__ import annotations
 

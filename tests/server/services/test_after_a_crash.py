@@ -173,7 +173,7 @@ async def test_a_run_that_no_conversation_could_be_told_of_is_not_left_open(door
 
 
 async def test_a_catalog_that_is_locked_does_not_hold_up_the_others(door: Door, tmp_path: Path) -> None:
-    """Whoever writes to it waits; whoever does not is answered meanwhile."""
+    """A request that writes to it waits; one that does not is answered meanwhile."""
     catalog = str(tmp_path / "catalog.db")
     async with soon(), serving(door, ScriptedModel(says("one"), says("two"), says("three")), catalog=catalog) as behind:
         _, begun = await behind.ask("POST", "/v1/conversations", {"model": "default", "inputs": "go"})

@@ -25,7 +25,7 @@ async def serving(door: Door, url: str, model: Any, files: Deleting) -> AsyncIte
     presence = PostgresPresence(database)
     journal, catalog = PostgresJournal(database, presence), PostgresCatalog(database, presence)
     async with door.serving(model, files.tool, journal=journal, catalog=catalog, approval_timeout=A_MOMENT) as served:
-        served.server.open()  # which looks at runs that nobody drives
+        served.server.open()  # which looks at runs that no process drives
         yield served
 
 

@@ -28,4 +28,4 @@ def test_what_is_driven_and_what_waits_goes_on_in_the_next_process(tmp_path: Pat
     assert [response["status"] for response in after] == ["completed", "completed"]
     assert [response["output"][-1]["content"][0]["text"] for response in after] == ["over", "over"]
     assert folder.counted == {"it": 2}
-    assert "recovered" not in kinds  # nobody had driven it
+    assert "recovered" not in kinds  # no process had driven it

@@ -204,7 +204,7 @@ async def test_a_stream_of_responses_adds_up_to_the_plain_answer(door: Door, sit
     annotations = [data["annotation"] for name, data in events if name == "response.output_text.annotation.added"]
     assert annotations == done["output"][1]["content"][0]["annotations"]
     assert [shape(item) for item in done["output"]] == [shape(item) for item in answer["output"]]
-    assert "sources" not in done["output"][0]["action"]  # nobody asked for them
+    assert "sources" not in done["output"][0]["action"]  # not asked for them
 
 
 def shape(item: Json) -> Json:

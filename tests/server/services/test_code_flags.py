@@ -165,7 +165,7 @@ async def test_all_sessions_work_in_one_folder_where_that_is_wanted(door: Door, 
 
 @pytest.mark.parametrize(("size", "is_older"), [("1", True), ("0", False)])
 async def test_a_session_begins_with_a_python_from_the_pool(door: Door, root: Path, size: str, is_older: bool) -> None:
-    """One that was there before anybody asked: the pipe of its errors is as old as the process."""
+    """One that was there before any process asked: the pipe of its errors is as old as the process."""
     model = ScriptedModel(calls(PYTHON, code="import os; print(os.fstat(2).st_ctime_ns)"), says("done"))
     async with started(door, model, root, "--code-exec-pool", size) as server:
         assert isinstance(server.code, CodeTools)

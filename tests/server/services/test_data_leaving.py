@@ -184,7 +184,7 @@ async def test_a_file_that_is_fetched_for_a_request_is_a_strangers(
 
 @pytest.mark.parametrize("by", ["remove_background", "edit_image"])
 async def test_a_page_that_is_built_takes_no_second_picture_of_a_stranger(door: Door, site: Site, by: str) -> None:
-    """Its user's picture is private, and nobody is there to be asked."""
+    """Its user's picture is private, and no person is there to be asked."""
     picture = base64.b64decode(PIXEL.partition(",")[2])
     site.api.answers["/red.png"] = web.Response(body=picture, content_type="image/png")
     more = {"prompt": "brighter"} if by == "edit_image" else {}

@@ -74,7 +74,7 @@ def test_new_requests_are_refused_soon_and_told_when_to_come_again(tmp_path: Pat
     with replicas(Folder(tmp_path), cut.url, 1) as (server,), ThreadPoolExecutor() as threads:
         assert until_ready(server, 200).retry_after is None
         fail(cut)
-        early = threads.submit(ask, server, "/v1/runs")  # before anybody can know of the outage
+        early = threads.submit(ask, server, "/v1/runs")  # before any process can know of the outage
         opening = threads.submit(ask, server, *NEW_REQUESTS[0])
         not_ready, health = until_ready(server, 503), ask(server, "/health")
         late = {path: ask(server, path, body) for path, body in NEW_REQUESTS}

@@ -18,7 +18,7 @@ from tests.server.services.test_replicas import replicas, worker
 from tests.timeouts import TIMEOUT
 
 FLAGS = ("--shutdown-seconds", "0.2", "--lease-seconds", "1")
-BOUND = 30  # seconds: of an outage a server waits for 45, and of one that nobody is told of for ever
+BOUND = 30  # seconds: of an outage a server waits for 45, and of one that is not reported for ever
 NOT_REACHED = "it could not be reached before this process had to end"
 
 

@@ -51,7 +51,7 @@ class Counts:
 
 
 class Steady:
-    """A model that says the same to whoever asks the same, however often: a call first, then an answer."""
+    """A model that says the same to a client that asks the same, however often: a call first, then an answer."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -96,7 +96,7 @@ class Tried:
         """Until nothing is under way; then look what came of it, with stores that work."""
         await self.journal.until_settled()
         self.faults.is_on = False
-        for run in self.journal.waiting:  # whoever was not told of a question finds it in the list
+        for run in self.journal.waiting:  # a client that was not told of a question finds it in the list
             _, found = await self.ask("GET", "/agent/approvals")
             [question] = [one for one in found["data"] if one["run_id"] == run]
             status, _ = await self.ask("POST", f"/agent/approvals/{question['approval_id']}", {"decision": "approve"})

@@ -1,4 +1,4 @@
-"""A result that is too long for a model becomes a file, whoever's tool it is. The run gets what reads it; no other run does."""
+"""A result that is too long for a model becomes a file, whatever tool made it. The run gets what reads it; no other run does."""
 
 from __future__ import annotations
 

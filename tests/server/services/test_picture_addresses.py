@@ -1,4 +1,4 @@
-"""A picture that a request names by its address is a stranger's, whoever fetches it."""
+"""A picture that a request names by its address is a stranger's, whichever part fetches it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that nobody drives: each is driven on by itself, whatever goes wrong with it or with another."""
+"""Runs that no process drives: each is driven on by itself, whatever goes wrong with it or with another."""
 
 from __future__ import annotations
 

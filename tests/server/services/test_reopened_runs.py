@@ -39,7 +39,7 @@ KEY = {"authorization": "Bearer test"}
 
 
 async def left_waiting(served: Served, model: str) -> tuple[str, Json, Remembering]:
-    """A run that waits, its question, and a journal in which nobody drives it."""
+    """A run that waits, its question, and a journal in which no process drives it."""
     asking = asyncio.create_task(ask_quietly(served, model))
     run, question = await asked_of(served)
     events: list[list[Event]] = await served.events
@@ -91,7 +91,7 @@ async def test_a_tool_that_is_gone_is_a_call_that_fails(door: Door, tmp_path: Pa
 
     assert (ended["state"], ended["result"]["text"], files.deleted) == ("finished", "Could not.", [])
     assert b"cannot be called any more" in body
-    assert b"tools.json" not in body  # what the operator wrote is not for whoever asks
+    assert b"tools.json" not in body  # what the operator wrote is not for the client that asks
 
 
 # ---- agents that are tools of others ----------------------------------------------------------------------------------

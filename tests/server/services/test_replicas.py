@@ -206,12 +206,12 @@ def test_a_frozen_server_writes_nothing_when_it_wakes(tmp_path: Path, postgres: 
         os.kill(frozen.process.pid, signal.SIGSTOP)
         over = other.serving.ended(
             run_id
-        )  # it takes the run over: what the frozen one was doing has an outcome that nobody knows
+        )  # it takes the run over: what the frozen one was doing has an unknown outcome
         os.kill(frozen.process.pid, signal.SIGCONT)
         (folder.path / "go on").touch()
         deadline = time.monotonic() + TIMEOUT
         run = run_id.replace("resp_", "run_")
-        # Until it has noticed, those who follow the run there see what it did itself, and no end.
+        # Until it has noticed, clients that follow the run there see what it did itself, and no end.
         while (events := list(frozen.serving.events(run)))[-1]["type"] != "run_finished":
             assert time.monotonic() < deadline
         seen = [server.ask("GET", f"/responses/{run_id}")[1] for server in (frozen, other)]

@@ -264,7 +264,7 @@ async def test_the_lease_of_a_process_that_died_gives_way_at_once(door: Door, tm
 
 
 async def test_a_call_under_way_when_its_process_died_has_an_unknown_outcome(door: Door, tmp_path: Path) -> None:
-    """Though the run has no end yet, since somebody else is about to write it."""
+    """Though the run has no end yet, since another process is about to write it."""
     started, may_end = asyncio.Event(), asyncio.Event()
 
     @tool
@@ -344,7 +344,7 @@ async def test_a_run_is_told_once_to_make_room() -> None:
     sessions = SessionHost(MemoryCatalog().sessions, MemoryClaims(), find_run=find_run, cancel=cancel)
     visit = await sessions.enter("ann", SessionWish("s"), "run_1")
     sessions.begin(visit, ["run_1"])
-    for _ in range(2):  # nobody drives it yet
+    for _ in range(2):  # no process drives it yet
         visit.hold.make_room(cancel)
     is_driven = True
     for _ in range(3):

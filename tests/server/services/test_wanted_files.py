@@ -46,7 +46,7 @@ async def test_the_model_is_told_what_is_wanted(door: Door, root: Path) -> None:
 
 @pytest.mark.parametrize(("path", "body"), [("chat/completions", CHAT), ("messages", MESSAGES)])
 async def test_a_wanted_file_is_listed_as_it_is_in_the_end(door: Door, root: Path, path: str, body: Json) -> None:
-    """Not after each call that has not made it: whoever downloads what is listed would fail."""
+    """Not after each call that has not made it: a client that downloads what is listed would fail."""
     model = ScriptedModel(python("1"), MAKE, python("2"), says("done"))
     async with serving(door, model, root):
         status, answer = await post(door, path, body)

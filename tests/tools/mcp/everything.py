@@ -152,7 +152,7 @@ def make_server() -> MCPServer:
 
     @server.resource("secret://hidden", name="hidden")
     def hidden() -> str:
-        return "nobody reads it"
+        return "it is not read"
 
     @server.prompt()
     def greeting(who: str) -> str:
@@ -161,7 +161,7 @@ def make_server() -> MCPServer:
 
     @server.prompt()
     def hidden_prompt() -> str:
-        return "nobody reads it"
+        return "it is not read"
 
     return server
 

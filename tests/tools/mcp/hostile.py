@@ -1,4 +1,4 @@
-"""An MCP server without any package that does what its first argument says to whoever calls its tool `act`."""
+"""An MCP server without any package that does what its first argument says to the client that calls its tool `act`."""
 
 from __future__ import annotations
 

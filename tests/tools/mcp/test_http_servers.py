@@ -186,13 +186,13 @@ async def test_a_server_that_comes_back_is_connected_anew(transport: str) -> Non
             servers = McpServers([config(source(url), era="legacy")])
             await servers.ready()
             assert (await call(servers, "every_add", {"a": 1, "b": 1})).content == "2"
-        with pytest.raises(ToolFailed):  # nobody is there
+        with pytest.raises(ToolFailed):  # no server is there
             await call(servers, "every_add", {"a": 1, "b": 2})
         await until(lambda: servers is not None and servers.status()[0].state == "degraded")
         assert servers.status()[0].tools > 0  # its last known tools stay
         async with listening(app(), int(url.rpartition(":")[2])):
             async with asyncio.timeout(SECONDS):
-                while True:  # one that fell into the moment of an attempt may still be told that nobody was there
+                while True:  # one that fell into the moment of an attempt may still be told that no server was there
                     with contextlib.suppress(ToolFailed):
                         output = await call(servers, "every_add", {"a": 1, "b": 2})
                         break

@@ -1,4 +1,4 @@
-"""Tools of an MCP server in a run: what the model reads, what those who watch see, and what people are asked."""
+"""Tools of an MCP server in a run: what the model reads, what clients that watch see, and what people are asked."""
 
 from __future__ import annotations
 

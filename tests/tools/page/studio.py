@@ -22,7 +22,7 @@ class Studio:
         self.asked: list[dict[str, Any]] = []
         self.url = ""
         self.began = asyncio.Event()  # to draw what is never ready
-        self.left = asyncio.Event()  # whoever waited for that
+        self.left = asyncio.Event()  # the client that waited for that
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ async def open_studio() -> AsyncIterator[Studio]:
     app.router.add_post("/v1/images/generations", studio.generate)
     app.router.add_post("/v1/images/edits", studio.edit)
     app.router.add_get("/picture.png", studio.picture)
-    runner = web.AppRunner(app, handler_cancellation=True)  # whoever goes away ends what was asked for
+    runner = web.AppRunner(app, handler_cancellation=True)  # a client that goes away ends what was asked for
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -1,4 +1,4 @@
-"""A page as a zip that works by itself, and a picture of anybody's page."""
+"""A page as a zip that works by itself, and a picture of a stranger's page."""
 
 from __future__ import annotations
 

@@ -35,6 +35,6 @@ def open_parrot(name: str, where: Where) -> Provider:
     return Parrot(name)
 
 
-# Where Ronda looks for a key and an address that nobody gave; leave them out if there is nothing to look for.
+# Where Ronda looks for a key and an address that were not given; leave them out if there is nothing to look for.
 open_parrot.key_names = ()  # type: ignore[attr-defined]  # e.g. ("PARROT_API_KEY",)
 open_parrot.url_name = "PARROT_BASE_URL"  # type: ignore[attr-defined]  # functions take attributes

@@ -12,7 +12,7 @@ _GZIP = 0x1F  # the first byte of each file in it
 
 
 class TooLarge(Exception):
-    """There is more in it than anybody wants."""
+    """There is more in it than the limit allows."""
 
 
 class Unreadable(Exception):

@@ -40,7 +40,7 @@ class Connection(asyncio.BufferedProtocol):
         # The parser calls it for every piece: of a stream with each of its frames. So it is the list's own, not one of ours.
         self.on_body = self._pieces.append
         self._parser = HttpResponseParser(self)
-        # What other clients let pass, too: a model's server may be anybody's, and nothing is passed on from here.
+        # What other clients let pass, too: a model's server may be a stranger's, and nothing is passed on from here.
         self._parser.set_dangerous_leniencies(
             lenient_headers=True,
             lenient_chunked_length=True,
@@ -266,7 +266,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_message_begin(self) -> None:
         if self.complete:
-            raise ConnectionBroken("it answers what nobody asked")
+            raise ConnectionBroken("it answers a request that was not sent")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.status == 0:  # else it is behind the body

@@ -1,8 +1,8 @@
 """Whose a request is: decided once, at the edge, by what its headers say, before anything else of it is read.
 
 without keys    any bearer is accepted, and owns what it makes: one never finds another's runs
-with keys       a key is an owner's, known by name, so that keys can be changed and what was made stays theirs. Whoever
-                has none, or one that is not known or was revoked, is told so with a 401
+with keys       a key is an owner's, known by name, so that keys can be changed and what was made stays theirs. A client
+                with none, or with one that is not known or was revoked, gets a 401 that says so
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ronda.store.keys import KeyRow, Keys, hash_key
 FRESH_FOR = 1.0  # seconds until the keys are read again: so long may one that was revoked be accepted
 
 _BEARER = b"Bearer "
-_UNKNOWN = "this API key is not known here; ask whoever runs this server for one"
-_REVOKED = "this API key was revoked; ask whoever runs this server for another"
-_EXPIRED = "this API key has expired; ask whoever runs this server for another"
+_UNKNOWN = "this API key is not known here; ask the operator of this server for one"
+_REVOKED = "this API key was revoked; ask the operator of this server for another"
+_EXPIRED = "this API key has expired; ask the operator of this server for another"
 
 
 class Unauthorized(BadRequest):

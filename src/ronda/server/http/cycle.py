@@ -1,6 +1,6 @@
 """One request on a connection and its answer, as uvicorn has them, with a short way out for what this server sends.
 
-uvicorn looks at each header and each message of an answer as if anybody could have written them, which costs a tenth of a
+uvicorn looks at each header and each message of an answer as if a stranger could have written them, which costs a tenth of a
 plain request. Ours are made here. Whatever is out of the ordinary (HEAD, an old HTTP, a log of requests, a client that does not
 read) goes uvicorn's way.
 """

@@ -1,4 +1,4 @@
-"""What people decide, and say → the runs that asked: recorded and kept before anybody is told so; all of it, or nothing.
+"""What people decide, and say → the runs that asked: recorded and kept before any client is told so; all of it, or nothing.
 
     find the runs ──► hold those that are not driven ──► check every answer ──► tell all of them ──► kept ──► 200
                                   └─ what goes wrong up to here lets them go again ─┘

@@ -1,6 +1,6 @@
 """Names a request may give as `model` or `agent_id` → what answers to them.
 
-The server's own model goes by its name, its spec, and "default". Agents come from sources that are asked in order: whoever
+The server's own model goes by its name, its spec, and "default". Agents come from sources that are asked in order: what
 keeps some (a folder of files, a database) adds one.
 """
 
@@ -161,7 +161,7 @@ def _forbidden(kind: str, name: str) -> Forbidden:
 
 
 class Source(Protocol):
-    """Keeps agents: everybody's, or each of one owner's."""
+    """Keeps agents: one set for all owners, or each of one owner's."""
 
     async def find(self, name: str, owner: str) -> Target | None: ...
 

@@ -3,8 +3,8 @@
     a request ──► here ── the run is driven elsewhere ──► a letter, in the database ──► its driver ──► its answer
     a process that is gone ──► its runs lie open ──► the first process that sees them drives them on
 
-Letters, not connections: processes on several machines may have no way to each other, and a worker listens on no port. Whoever
-only looks at a run, or follows it, reads the journal.
+Letters, not connections: processes on several machines may have no way to each other, and a worker listens on no port. A process
+that only looks at a run, or follows it, reads the journal.
 
 A letter lies in the database, in its log and in its backups. So it has no header that may hold a secret and no query of the
 address; it names the caller, and the process that answers it looks up anew what the caller may do.

@@ -299,7 +299,7 @@ class Toolbox:
         return made
 
     def _runs_declared(self, spec: ToolSpec) -> Tool | None:
-        """Who runs a tool that a request declares, if anybody here does."""
+        """Who runs a tool that a request declares, if a feature here does."""
         if (callback := self._callbacks.get(spec.name)) is not None:
             return self._called_back(spec, callback)
         return self._features.run_declared(spec) if self._features.running else None
@@ -360,7 +360,7 @@ class Toolbox:
 
 
 def _with_brought(offer: Offer, brought: Sequence[Brought]) -> Offer:
-    """What a request names is offered as it says, also where the server offers it to everybody."""
+    """What a request names is offered as it says, also where the server offers it in every request."""
     for one in brought:
         handlers = {**offer.handlers, **{tool.spec.name: tool for tool in one.tools}}
         specs = [

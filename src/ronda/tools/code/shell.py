@@ -60,7 +60,7 @@ class ShellTool:
         self.spec = ToolSpec(
             SHELL,
             "Run shell commands in the session's working directory, one after another. Files stay for later calls; background "
-            "processes end with the call. There is nobody to type input, and by default no network.",
+            "processes end with the call. No person can type input, and by default no network.",
             _SHELL_PARAMETERS,
             strict=True,
             exclusive=EXCLUSIVE,

@@ -61,7 +61,7 @@ class Workbench:
         side_folder: str | None = None,  # the name of a folder next to each session's own that its code may read
     ) -> None:
         self._policy = policy
-        # What it gives is not for everybody; and where there is a network, it can send that out.
+        # What it gives is private; and where there is a network, it can send that out.
         reaches_others = not isinstance(policy.network, NoNetwork | Loopback)
         self.labels: tuple[str, ...] = ("code", PRIVATE, EGRESS) if reaches_others else ("code", PRIVATE)
         self._find_folder = find_folder

@@ -64,7 +64,7 @@ def _write(channel: int, data: bytes) -> None:
 
 
 def _no_input(prompt: object = "") -> str:
-    raise RuntimeError("nobody can type an answer here: input() is not available")
+    raise RuntimeError("no person can type an answer here: input() is not available")
 
 
 class _NoInput(io.TextIOBase):

@@ -68,7 +68,7 @@ _ISATAP: Final = (
 
 
 def why_refused(address: Address) -> str | None:
-    """What kind of address it is, if it is none that everybody can reach."""
+    """What kind of address it is, if it is not public."""
     address = plain(address)
     if isinstance(address, IPv4Address):
         return next((kind for network, kind in _V4 if address in network), None)

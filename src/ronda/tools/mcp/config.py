@@ -98,7 +98,7 @@ class McpServer(Struct, frozen=True, kw_only=True):
     connect_seconds: float = CONNECT_SECONDS
     max_calls: int = MAX_CALLS
     era: Era = "auto"
-    public_only: bool = False  # a stranger named it: addresses that not everybody can reach are refused …
+    public_only: bool = False  # a stranger named it: addresses that are not public are refused …
     exceptions: tuple[str, ...] = ()  # … but for these, which the operator has listed
     proxy: str | None = None  # the way to it, as --fetch-proxy has it
     ca_file: str | None = None  # certificates that are trusted beside the system's

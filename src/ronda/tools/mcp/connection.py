@@ -332,7 +332,7 @@ async def _listen(link: Link, client: Client) -> None:
         with contextlib.suppress(SubscriptionLost, MCPError, TimeoutError):
             async with client.listen(tools_list_changed=True) as events:
                 pause = RELIST_PAUSE
-                link.stale.set()  # what has changed before anybody listened
+                link.stale.set()  # what has changed before this listened
                 async for _ in events:
                     link.stale.set()
         await asyncio.sleep(pause)

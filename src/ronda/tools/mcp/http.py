@@ -169,7 +169,7 @@ def _bound_answer(answer: httpx2.Response) -> httpx2.Response:
 
 
 class _BoundedBody(httpx2.AsyncByteStream):
-    """A body, or each event of a stream, that breaks off where it gets too large or holds too much, before anybody reads it: in
+    """A body, or each event of a stream, that breaks off where it gets too large or holds too much, before it is read: in
     the one way that the SDK takes for the failure of one request."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, *, is_stream: bool) -> None:

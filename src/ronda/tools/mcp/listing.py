@@ -88,7 +88,7 @@ def _listed_tool(tool: types.Tool) -> ListedTool | None:
 
 
 async def list_resources(client: Client, server: McpServer) -> tuple[ListedResource, ...]:
-    """Those that the configuration lets anybody read."""
+    """Those that the configuration lets every client read."""
     if client.server_capabilities.resources is None:
         return ()
     found: dict[str, ListedResource] = {}

@@ -28,7 +28,7 @@ from ronda.tools.mcp.websocket import websocket_streams
 async def open_streams(
     server: McpServer, complaints: Complaints, ended: Callable[[], None], auth: httpx2.Auth | None = None
 ) -> AsyncGenerator[TransportStreams, None]:
-    """`ended` is called when the server's side is over, whether or not anybody waits for an answer.
+    """`ended` is called when the server's side is over, whether or not a caller waits for an answer.
 
     `auth` proves who calls, instead of what the server's settings say."""
     if not isinstance(server.source, Process):

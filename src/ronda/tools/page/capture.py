@@ -1,4 +1,4 @@
-"""A web page of anybody's → a picture of it. The browser has no network: what it asks for is fetched here, each address checked
+"""A stranger's web page → a picture of it. The browser has no network: what it asks for is fetched here, each address checked
 as every address that comes from outside (`tools.fetch`), and handed in."""
 
 from __future__ import annotations

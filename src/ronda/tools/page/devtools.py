@@ -93,7 +93,7 @@ class Devtools:
                     seen = 0
                 seen = len(buffer)
                 if seen > MAX_MESSAGE:
-                    raise ToolFailed("the browser sent more than anybody asked for")
+                    raise ToolFailed("the browser sent more than was asked for")
         except ToolFailed as error:
             self._end(error)
         except UNREADABLE:

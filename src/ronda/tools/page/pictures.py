@@ -1,7 +1,7 @@
 """Bytes that claim to be a picture → what they are: kind, width and height, read from the first of them; or nothing.
 
 By hand, for these few facts are needed where no imaging library is installed. Nothing is decoded: a picture of a few kilobytes
-can unpack to gigabytes, so its size is known before anybody does.
+can unpack to gigabytes, so its size is known before it is unpacked.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Picture(Struct, frozen=True):
 
 
 def read_picture(data: bytes) -> Picture | None:
-    """None for what is no GIF, JPEG, PNG or WebP, or is larger than anybody should unpack."""
+    """None for what is no GIF, JPEG, PNG or WebP, or is too large to unpack."""
     if len(data) > MAX_BYTES:
         return None
     try:

@@ -16,7 +16,7 @@ _TYPES = ("image/*", "application/octet-stream", "binary/octet-stream")
 
 
 async def find_picture(url: str, assets: PageAssets, fetcher: Fetcher, marks: frozenset[str] = CLEAN) -> Picture:
-    """Raises ToolFailed. Addresses of others are fetched only where anybody may reach them, and not for a run that has read, as
+    """Raises ToolFailed. Addresses of others are fetched only where they are public, and not for a run that has read, as
     `marks` say, what must not leave on a stranger's word: an address can carry it."""
     if is_foreign(url) and may_not_send(marks):
         raise ToolFailed(

@@ -62,7 +62,7 @@ class NoBackend:
 
     async def search(self, query: Query) -> list[Result]:
         raise SearchFailed(
-            "no search is configured here; whoever runs this server can choose one, in [search] of its settings"
+            "no search is configured here; the operator of this server can choose one, in [search] of its settings"
         )
 
 

@@ -105,7 +105,7 @@ class _Growing:
             try:
                 decode_members(arguments)
                 members["input"] = Raw(arguments.encode())
-            except UNREADABLE:  # cut by length, or written without anybody checking it
+            except UNREADABLE:  # cut by length, or written unchecked
                 members["input"] = Raw(encode({INVALID_JSON: arguments}))
                 self.block.arguments = arguments
         return self.block

@@ -49,7 +49,7 @@ _CODE: Final = ("python", "shell")
 class MessagesRequest(DoorRequest, frozen=True, kw_only=True):
     answer: MessageOptions = MessageOptions()
     own: dict[str, Raw] = msgspec.field(default_factory=dict)  # fields of Anthropic's, as they came
-    effort: str | None = None  # what they say of reasoning, in everybody else's words
+    effort: str | None = None  # what they say of reasoning, in the words of all other upstreams
     elsewhere: tuple[tuple[str, str], ...] = ()  # what cannot be had from another upstream: the field and why
     own_needs: tuple[Need, ...] = ()  # what Anthropic would do itself
     own_container: ContainerWish = ANY_CONTAINER  # where Anthropic would run code
@@ -222,7 +222,7 @@ class _Config(Struct, frozen=True):
 
 
 def _read_config(fields: dict[str, Raw], own: dict[str, Raw]) -> _Config:
-    """The format is everybody's business and taken out of what is Anthropic's own."""
+    """The format concerns every upstream and is taken out of what is Anthropic's own."""
     config: _Config = field(fields, "output_config", _Config, _Config())
     if config.format != NULL:
         rest: dict[str, Raw] = field(fields, "output_config", dict[str, Raw], {})

@@ -2,7 +2,7 @@
 
     a turn        with the provider's own JSON in it (signed thoughts, ids, order), for clients that keep their conversation
                   themselves: given back, the model goes on from its very own words. Only the client that was given it can use it
-    a summary     of a conversation that was compacted; anybody may read it, since it is what the next model is told
+    a summary     of a conversation that was compacted; every client may read it, since it is what the next model is told
 
 A seal is proof that this server wrote it, for this caller; it hides nothing that the caller has not seen. What is not ours,
 or not whole, is not an error: the turn's plain words are there beside it.

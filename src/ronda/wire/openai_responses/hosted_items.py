@@ -120,7 +120,7 @@ class ShellCall(RunningCall):
 
 
 class _ShellOutput(OutputItem):
-    """`shell_call_output`. It has its place when the call begins, so that it is the same whether anybody watches or not."""
+    """`shell_call_output`. It has its place when the call begins, so that it is the same whether a client watches or not."""
 
     def __init__(self, output: Output, call_id: str, most: Any) -> None:
         super().__init__(output, ronda_kind("sho"))

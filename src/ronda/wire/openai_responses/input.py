@@ -2,7 +2,7 @@
 
 Items are finer than turns: what a model thought, said and asked for are items one after the other, and come to one turn; so
 do the results of its calls. An item says more than a turn of ours holds where it is another service's (thoughts it has
-encrypted, searches it made): such a turn keeps its items for an upstream of this API, and tells everybody else in words.
+encrypted, searches it made): such a turn keeps its items for an upstream of this API, and tells other upstreams in words.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ MAX_FIELDS: Final = 1_000
 def read_fields(body: bytes) -> dict[str, Raw]:
     """The members of a JSON object that say something."""
     try:
-        check_utf8(body)  # parts that are only passed on are not read by anybody else here
+        check_utf8(body)  # parts that are only passed on are read nowhere else
         fields = decode_members(body)
     except RecursionError:
         raise BadRequest("the body is nested too deeply") from None

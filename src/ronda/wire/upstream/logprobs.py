@@ -16,7 +16,7 @@ def join_logprobs(pieces: Sequence[Raw]) -> Raw:
         return NULL
     joined: dict[str, list[Raw] | None] = {}
     for piece in pieces:
-        # Some server's own shape is nothing that anybody knows how to join; not worth an answer.
+        # Some server's own shape is nothing that can be joined; not worth an answer.
         lists: dict[str, list[Raw] | None] = decode_or({}, dict[str, list[Raw] | None], piece)
         for name, values in lists.items():
             if values is None:

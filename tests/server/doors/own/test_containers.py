@@ -1,4 +1,4 @@
-"""/v1/containers with OpenAI's client: made, listed, filled, used by code, and nobody else's."""
+"""/v1/containers with OpenAI's client: made, listed, filled, used by code, and no other owner's."""
 
 from __future__ import annotations
 

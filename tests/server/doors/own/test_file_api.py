@@ -257,5 +257,5 @@ async def test_a_link_leads_to_a_file_without_a_key_until_it_is_over(served: Doo
     headers = {"authorization": "Bearer test"}
     async with served.http.get(f"{served.url}/files/{file.id}/url?expiry=0", headers=headers) as answer:
         assert answer.status == 400
-    async with served.http.get(f"{served.url}/files/{file.id}/url") as answer:  # somebody else
+    async with served.http.get(f"{served.url}/files/{file.id}/url") as answer:  # another
         assert answer.status == 404

@@ -110,7 +110,7 @@ async def _caller_of(runs: Runs, turns: tuple[Turn, ...], owner: str) -> str | N
 
 
 async def find_agent(models: Models, agent_id: str, owner: str) -> Target:
-    """An agent of this owner's, of everybody's, or a model: an agent that brings nothing along."""
+    """An agent of this owner's, one for all owners, or a model: an agent that brings nothing along."""
     try:
         return await models.find(agent_id, owner)
     except NotFound as error:

@@ -1,6 +1,6 @@
 """What runs ask people, over HTTP: which questions are open, and an answer to one. As mistral.rs has it, and a list.
 
-A question is its owner's: to anybody else it does not exist. It takes one answer.
+A question is its owner's: to other owners it does not exist. It takes one answer.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class FileLinks:
         return Json(encode({"url": f"{incoming.base}/v1/file-links/{token}"}))
 
     async def content(self, incoming: Incoming) -> ASGIApp:
-        """For anybody who has the link."""
+        """For every client that has the link."""
         text = incoming.places["token"]
         try:
             data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

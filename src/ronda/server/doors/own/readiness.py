@@ -5,7 +5,7 @@
     the model      as its last call went, or as the local engine's process is; no call is made for it
     draining       the server is told to end
 
-Both are for everybody who can reach the server, so neither names an address or a path.
+Both are for every client that can reach the server, so neither names an address or a path.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ronda.server.services.runs import Runs
 from ronda.wire.codec.json import encode
 
 OK: Final = "ok"
-FRESH_FOR: Final = 1.0  # seconds for which the disk is not looked at again: everybody may ask
+FRESH_FOR: Final = 1.0  # seconds for which the disk is not looked at again: every client may ask
 DISK_SECONDS: Final = 2.0  # that a disk may take: one behind a network may never answer
 LEAST_FREE: Final = 8 << 20  # bytes: the log of a journal grows by so much between two checkpoints
 RETRY_SECONDS: Final = 2

@@ -1,6 +1,6 @@
 """Runs over HTTP, in our own words: what became of one, what happens in it, and a say in it. Which there are is in `run_lists`.
 
-A run is its owner's: to anybody else it does not exist.
+A run is its owner's: to other owners it does not exist.
 """
 
 from __future__ import annotations

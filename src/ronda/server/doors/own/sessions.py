@@ -1,6 +1,6 @@
 """Sessions over HTTP: which there are, what was said in one, and copies.
 
-A session is its owner's: to anybody else it does not exist.
+A session is its owner's: to other owners it does not exist.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """MCP servers that a request names → their tools, for this request alone.
 
-    with an address    one that the operator listed (--mcp-allow-url), and that everybody can reach: see `tools.fetch`
+    with an address    one that the operator listed (--mcp-allow-url), and that has a public address: see `tools.fetch`
     without            one of the operator's own, by its name
 
 What a request brings along (headers, tokens) goes to that address and nowhere else: no journal has it. So a run that goes on in
