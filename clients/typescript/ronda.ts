@@ -727,9 +727,10 @@ export type ListActsAnswer = { object: "list"; data: Array<{ id: number; at: num
 export interface ShowOperationFields {
   limit?: number;
   before?: number;
+  span?: string;
 }
 
-export type ShowOperationAnswer = { object: "operate"; at: number; uptime: number; processes: number; queued: number; running: number; waiting: number; tokens_a_minute: number; cost_today: number | null; models: Array<{ name: string; runs: number; calls: number; failed: number; first_token: number | null; cost: number | null }>; series: { tokens: Array<number>; cost: Array<number> }; runs: Array<{ id: string; object: "run"; owner: string; state: string }>; has_more: boolean; next: string | null; approvals: Array<{ run: string; owner: string; tool: string | null; asked_at: number; age: number }>; process_list: Array<{ name: string; since: number; is_this: boolean }>; journal: { bytes: number | null }; files: { count: number; bytes: number }; mcp: Array<{ name: string; state: string }> };
+export type ShowOperationAnswer = { object: "operate"; at: number; uptime: number; processes: number; queued: number; running: number; waiting: number; first_token_median: number | null; first_token_95: number | null; tokens_a_minute: number; cost_today: number | null; models: Array<{ name: string; runs: number; calls: number; failed: number; first_token: number | null; cost: number | null }>; owners: Array<{ owner: string; running: number; waiting: number; runs: number; spent: number | null; reserved: number; budget: number | null }>; series: { open: Array<number>; tokens: Array<number>; cost: Array<number> }; runs: Array<{ id: string; object: "run"; owner: string; state: string }>; has_more: boolean; next: string | null; approvals: Array<{ run: string; owner: string; tool: string | null; asked_at: number; age: number }>; process_list: Array<{ name: string; since: number; is_this: boolean }>; journal: { bytes: number | null }; files: { count: number; bytes: number }; mcp: Array<{ name: string; state: string }> };
 
 export interface ListErrorsFields {
   span?: string;
@@ -926,7 +927,7 @@ export class Ronda {
 
   /** The server as its operator sees it: runs, approvals, processes, figures of all owners. */
   showOperation(fields: ShowOperationFields = {}): Promise<ShowOperationAnswer> {
-    return this.#transport.ask("GET", "/v1/operate", fields, ["limit", "before"]);
+    return this.#transport.ask("GET", "/v1/operate", fields, ["limit", "before", "span"]);
   }
 
   /** What failed, by code, model and agent. */

@@ -83,7 +83,8 @@ def show(left, stock):
     open("reorder-plan.csv", "w").write("site,quantity,by\\nharbour,1450,2026-12-14\\n" + "north,0,\\n" * 800)
 """
 CELL: Final = """stock = {"North": (4310, 96.2), "Harbour": (1940, 118.7), "South": (2655, 81.0)}
-left = {site: [max(0, have - use * day) for day in range(31)] for site, (have, use) in stock.items()}
+left = {site: [max(0, have - use * day) for day in range(31)]
+        for site, (have, use) in stock.items()}
 show(left, stock)   # until 31 Dec
 """
 
@@ -388,7 +389,7 @@ class Cast:
         return self._targets.get(name) or next((one for one in self._targets.values() if one.spec == name), None)
 
     def names(self) -> Iterable[str]:
-        return [name for name in self._targets if name not in INSTRUCTIONS]
+        return list(self._targets)
 
 
 def _with(words: str) -> Callable[[tuple[Turn, ...]], tuple[Turn, ...]]:

@@ -333,9 +333,9 @@ export const api = {
   createKey: (wish: { owner: string; scopes: string[]; expires_in?: number }) => read<ServerKey & { key: string }>("POST", "/v1/keys", wish),
   revokeKey: (id: string) => send("DELETE", `/v1/keys/${name(id)}`),
   operateSeries: (span: string, step: number) => read<{ since: number; until: number; data: OperateStep[] }>("GET", `/v1/operate/series?span=${span}&step=${step}`),
-  operateErrors: <T>() => read<Page<T>>("GET", "/v1/operate/errors?span=1h").then((page) => page.data),
+  operateErrors: <T>(span: string) => read<Page<T>>("GET", `/v1/operate/errors?span=${span}`).then((page) => page.data),
   doctor: () => read<{ status: string; checks: Finding[] }>("GET", "/v1/system/doctor").then((one) => one.checks),
-  operate: <T>() => read<T>("GET", "/v1/operate"),
+  operate: <T>(span: string) => read<T>("GET", `/v1/operate?span=${span}`),
   startRuns: (request: unknown) => read<{ id: string; data: RunRow[] }>("POST", "/v1/runs", request),
   exportPage: (code: string) => send("POST", "/api/export", { code, baseUrl: null }).then((answer) => answer.blob()),
   run: <T>(id: string) => read<T>("GET", `/v1/runs/${name(id)}`),
@@ -351,6 +351,8 @@ export const api = {
       return answer.headers.get("x-ronda-run")?.split(",")[0]?.trim() || (id?.startsWith("chatcmpl-") ? `run_${id.slice(9)}` : run);
     }),
   steer: (run: string, text: string) => read<unknown>("POST", `/v1/runs/${name(run)}/steer`, { text }),
+  /** Of another owner, for a key that may change what the server does. */
+  cancelOf: (run: string, owner: string) => read<unknown>("POST", `/v1/runs/${name(run)}/cancel?owner=${name(owner)}`, {}),
   cancel: (run: string) => read<unknown>("POST", `/v1/runs/${name(run)}/cancel`, {}),
 
   approvals: () => read<Page<Approval>>("GET", "/v1/agent/approvals").then((page) => page.data),

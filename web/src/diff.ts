@@ -43,9 +43,43 @@ function changedLines(gone: string[], came: string[]): DiffLine[] {
   return [...old, ...gone.slice(pairs).map((text) => whole("gone", text)), ...fresh, ...came.slice(pairs).map((text) => whole("new", text))];
 }
 
+interface Word {
+  value: string;
+  added: boolean;
+  removed: boolean;
+}
+
 /** Words of two texts: those that stay, go and come. */
-export function diffWords(before: string, after: string): { value: string; added: boolean; removed: boolean }[] {
-  return diffWordsWithSpace(before.slice(0, MOST_WORDS), after.slice(0, MOST_WORDS)).map(({ value, added, removed }) => ({ value, added, removed }));
+export function diffWords(before: string, after: string): Word[] {
+  return joined(diffWordsWithSpace(before.slice(0, MOST_WORDS), after.slice(0, MOST_WORDS)).map(({ value, added, removed }) => ({ value, added, removed })));
+}
+
+const SHORT = 4; // letters: an article or a sign between two changes says nothing about what stayed
+
+/** What is short between two changes is taken as changed, too: one mark instead of three. */
+function joined(words: Word[]): Word[] {
+  const found: Word[] = [];
+  let gone = "";
+  let came = "";
+  const close = () => {
+    if (gone !== "") found.push({ value: gone, added: false, removed: true });
+    if (came !== "") found.push({ value: came, added: true, removed: false });
+    gone = came = "";
+  };
+  words.forEach((word, at) => {
+    const isBetween = (gone !== "" || came !== "") && at + 1 < words.length && word.value.trim().length <= SHORT && !word.value.includes("\n");
+    if (word.removed) gone += word.value;
+    else if (word.added) came += word.value;
+    else if (isBetween) {
+      gone += word.value;
+      came += word.value;
+    } else {
+      close();
+      found.push(word);
+    }
+  });
+  close();
+  return found;
 }
 
 const MOST_WORDS = 60_000; // characters: the time it takes grows with how much differs

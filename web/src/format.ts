@@ -2,6 +2,7 @@
 
 export function seconds(value: number): string {
   if (!Number.isFinite(value) || value < 0) return "unknown";
+  if (value >= 0.0005 && value < 0.05) return `${Math.round(value * 1000)} ms`;
   if (value < 60) return `${value.toFixed(1)} s`;
   const whole = Math.round(value);
   if (whole < 3600) return `${Math.floor(whole / 60)} m ${String(whole % 60).padStart(2, "0")} s`;
@@ -87,4 +88,14 @@ export function firstWords(text: string): string {
   if (line.length <= 60) return line;
   const cut = line.slice(0, 60);
   return `${cut.slice(0, Math.max(30, cut.lastIndexOf(" ")))}…`;
+}
+
+/** What a server or a program says begins with a small letter: as a sentence of its own it does not. */
+export function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1).replace(/\.$/, "");
+}
+
+/** A model as people call it: without the provider that it is asked through. */
+export function bareModel(model: string): string {
+  return model.replace(/^(?!local:|script:)[\w-]+:/, "");
 }

@@ -1064,6 +1064,7 @@ class ListActsAnswerDataItem(TypedDict):
 class ShowOperationFields(TypedDict):
     limit: NotRequired[int]
     before: NotRequired[int]
+    span: NotRequired[str]
 
 
 class ShowOperationAnswer(TypedDict):
@@ -1074,9 +1075,12 @@ class ShowOperationAnswer(TypedDict):
     queued: int
     running: int
     waiting: int
+    first_token_median: float | None
+    first_token_95: float | None
     tokens_a_minute: float
     cost_today: float | None
     models: list[ShowOperationAnswerModelsItem]
+    owners: list[ShowOperationAnswerOwnersItem]
     series: ShowOperationAnswerSeries
     runs: list[ShowOperationAnswerRunsItem]
     has_more: bool
@@ -1097,7 +1101,18 @@ class ShowOperationAnswerModelsItem(TypedDict):
     cost: float | None
 
 
+class ShowOperationAnswerOwnersItem(TypedDict):
+    owner: str
+    running: int
+    waiting: int
+    runs: int
+    spent: float | None
+    reserved: float
+    budget: float | None
+
+
 class ShowOperationAnswerSeries(TypedDict):
+    open: list[int]
     tokens: list[float]
     cost: list[float]
 
@@ -1494,7 +1509,7 @@ class Operations:
 
     def show_operation(self, **fields: Unpack[ShowOperationFields]) -> ShowOperationAnswer:
         """The server as its operator sees it: runs, approvals, processes, figures of all owners."""
-        answer: ShowOperationAnswer = self._transport.ask("GET", "/v1/operate", fields, ("limit", "before"))
+        answer: ShowOperationAnswer = self._transport.ask("GET", "/v1/operate", fields, ("limit", "before", "span"))
         return answer
 
     def list_errors(self, **fields: Unpack[ListErrorsFields]) -> ListErrorsAnswer:

@@ -322,4 +322,6 @@ def _first_title(place: Place, asked: Sequence[Turn]) -> Raw:
     """Of a session that begins: the first words of what it was asked. Its owner may give it another, or none."""
     if place.parent != ROOT or place.upto or not (words := first_words(asked[:1])):
         return NO_LABELS
-    return Raw(encode(Labels(words[:TITLE].rstrip())))
+    if len(words) > TITLE:  # at a word, if there is one
+        words = (words[:TITLE].rsplit(" ", 1)[0] or words[:TITLE]).rstrip() + "…"
+    return Raw(encode(Labels(words)))

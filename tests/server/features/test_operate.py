@@ -19,11 +19,12 @@ from tests.timeouts import TIMEOUT
 from tests.tools.mcp.serving import http
 
 from ronda import tool
-from ronda.journal import RunSurvey
+from ronda.core.parts import Usage
+from ronda.journal import RunStep, RunSurvey
 from ronda.journal.memory import MemoryJournal
 from ronda.journal.sqlite import SqliteJournal
 from ronda.providers.script import fails
-from ronda.server.features.operate.feature import last_midnight
+from ronda.server.features.operate.feature import last_midnight, open_runs
 from ronda.store.keys import new_key
 from ronda.testing import ScriptedModel, calls, says
 
@@ -250,5 +251,39 @@ async def test_the_cost_of_today_is_of_the_day_that_budgets_count(door: Door) ->
     ):
         assert answer.status == 200
 
-    [_, (since, until)] = journal.spans
+    since, until = journal.spans[-1]
     assert since == min(last_midnight(until, zone), until - 1.0)
+
+
+async def test_each_owner_is_told_with_runs_what_they_spent_and_their_limit(door: Door) -> None:
+    model = ScriptedModel(says("hello", usage=Usage(10, 5, cost=0.25)))
+    limits = [{"scope": "owner", "name": "bob", "per": "month", "usd": 4.0}]
+    async with door.serving(model, budgets={"limits": limits, "unknown_price": "allow"}) as served:
+        server = Keyed(served, {})
+        for who, rights in {"bob": [], "ann": ["operate"]}.items():
+            server.keys[who], row = new_key(who, 1.0, rights)
+            await served.server.catalog.keys.add(row)
+        assert (await server.ask("bob", "POST", "responses", {"input": "hi"}))[0] == 200
+        _, said = await server.ask("ann", "GET", "operate")
+
+    figures = {"running": 0, "waiting": 0, "reserved": 0.0}
+    assert said["owners"] == [
+        {"owner": "ann", "runs": 0, "spent": 0.0, "budget": None, **figures},
+        {"owner": "bob", "runs": 1, "spent": 0.25, "budget": 4.0, **figures},
+    ]
+
+
+async def test_the_time_to_the_first_token_is_of_the_newest_calls(door: Door) -> None:
+    async with keyed(door, ScriptedModel(says("hello")), scopes=SCOPES) as server:
+        await add_bob(server)
+        asked = {"model": "default", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+        assert (await server.ask("bob", "POST", "chat/completions", asked))[0] == 200
+        _, told = await server.ask("seer", "GET", "operate")
+
+    [model] = told["models"]
+    assert 0.0 <= told["first_token_median"] == told["first_token_95"] == model["first_token"]
+
+
+def test_runs_that_were_open_are_counted_back_from_now() -> None:
+    steps = [RunStep(started=9), RunStep(started=2), RunStep(started=1, ended=3), RunStep(ended=1)]
+    assert open_runs(steps, 0) == [1, 3, 1, 0]

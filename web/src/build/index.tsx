@@ -1,12 +1,13 @@
 // Build: a page is described, written in variants side by side while a person watches, changed, and taken away. A chunk of its own.
+import { signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { announce } from "../announce";
 import { Problem, api } from "../api";
 import { changed } from "../changes";
 import { now } from "../clock";
-import { phaseOf } from "../fold/state";
-import { bytes, cost, plural, tokens, when } from "../format";
+import { answerOf, phaseOf } from "../fold/state";
+import { bytes, cost, plural, sentence, tokens, when } from "../format";
 import { address, go, place } from "../router";
 import { facts, models } from "../store/server";
 import { shown } from "../visible";
@@ -65,7 +66,9 @@ export function BuildView(): VNode {
   }, [size, only, version]);
   if (group !== "" && project.isRead.value && version === null) return <Gone problem={project.problem.value} />;
   const title = versions[0] === undefined ? "Build" : (changed(versions[0].variants[0] ?? project), askedFor(versions[0]).split("\n")[0] || "Build");
-  const shownVariants = version?.variants.filter((one) => only === -1 || one.index === only) ?? [];
+  // Where there is room for one of them only, that is the one that is kept.
+  const alone = only === -1 && isNarrow.value ? chosen : only;
+  const shownVariants = version?.variants.filter((one) => alone === -1 || one.index === alone) ?? [];
   return (
     <>
       <div class="bar">
@@ -80,11 +83,13 @@ export function BuildView(): VNode {
           <span class="end row">
             {version.variants.length > 1 && (
               <div class="seg" role="group" aria-label="Variants">
-                <button type="button" aria-pressed={only === -1} onClick={() => setOnly(-1)}>
-                  <Icon name="columns" small /> <span class="hide-phone">{version.variants.map((one) => one.letter).join(version.variants.length === 2 ? " and " : ", ")}</span>
-                </button>
+                {!isNarrow.value && (
+                  <button type="button" aria-pressed={only === -1} onClick={() => setOnly(-1)}>
+                    <Icon name="columns" small /> {version.variants.map((one) => one.letter).join(version.variants.length === 2 ? " and " : ", ")}
+                  </button>
+                )}
                 {version.variants.map((one) => (
-                  <button key={one.id} type="button" aria-pressed={only === one.index} title={`Alt ${one.index + 1}`} onClick={() => setOnly(one.index)}>
+                  <button key={one.id} type="button" aria-pressed={alone === one.index} title={`Alt ${one.index + 1}`} onClick={() => setOnly(one.index)}>
                     {one.letter}
                   </button>
                 ))}
@@ -139,6 +144,10 @@ export function BuildView(): VNode {
   );
 }
 
+const narrow = matchMedia("(max-width: 899px)");
+const isNarrow = signal(narrow.matches);
+narrow.addEventListener("change", () => (isNarrow.value = narrow.matches));
+
 function parentOf(versions: Version[], version: Version): Variant | undefined {
   return versions.flatMap((one) => one.variants).find((one) => one.id === version.parent);
 }
@@ -149,6 +158,8 @@ function keptIn(versions: Version[], version: Version): number {
   const follows = version.variants.findIndex((one) => one.id === next?.parent);
   return follows >= 0 ? follows : Math.max(0, version.variants.findIndex((one) => one.isKept));
 }
+
+const MOST_SAID = 600; // characters of an answer that is shown in the place of a page
 
 function Gone({ problem }: { problem: Problem | null }): VNode {
   return (
@@ -238,7 +249,8 @@ function VariantBox({ variant, isKept, isAlone, keep, isChoosing, isTaken, choos
         {variant.code === "" ? (
           <div class="none">
             {isOpen ? <Spinner /> : <Icon name={state === "failed" ? "alert" : "file"} />}
-            <p>{state === "queued" ? "In the queue" : isOpen ? "The page will be here as soon as it is being written." : state === "failed" ? shown(run.end?.message ?? "The model failed.") : "It has written no page."}</p>
+            <p>{state === "queued" ? "In the queue" : isOpen ? "The page will be here as soon as it is being written." : state === "failed" ? `${sentence(shown(run.end?.message ?? "The model failed"))}.` : `It has written no page.${answerOf(run) === "" ? "" : " It said:"}`}</p>
+            {!isOpen && answerOf(run) !== "" && <blockquote class="t2 said-instead">{shown(answerOf(run).slice(0, MOST_SAID))}{answerOf(run).length > MOST_SAID ? "…" : ""}</blockquote>}
           </div>
         ) : (
           <Preview name={`variant ${variant.letter}`} code={variant.code} isWhole={variant.isWhole} isChoosing={isChoosing} isTaken={isTaken} onPicked={onPicked} onLeft={onLeft} />
@@ -307,7 +319,7 @@ function Start(): VNode {
       </span>
       <b class="strong">Describe a page, or drop a picture of one</b>
       <p class="t2">Two variants are written side by side while you watch.</p>
-      <button type="button" class="btn sm" onClick={() => {
+      <button type="button" class="btn sm ink" onClick={() => {
         const field = document.getElementById("wish");
         if (!(field instanceof HTMLTextAreaElement)) return;
         field.value = TRY;

@@ -17,12 +17,11 @@ export function TextView({ part, cite, hasCaret }: { part: TextPart; cite: Cite;
   const blocks = useMemo(() => new Blocks(), [part]);
   blocks.update(part.text, part.isDone);
   return (
-    <div class={part.isRefusal ? "say refusal" : "say"}>
+    <div class={`say${part.isRefusal ? " refusal" : ""}${hasCaret && !part.isDone ? " writing" : ""}`}>
       {blocks.closed.map((block) => (
         <ClosedBlock key={block.key} block={block} cite={cite} />
       ))}
       {blocks.open !== null && <OpenBlock key={blocks.open.key} block={blocks.open} cite={cite} />}
-      {hasCaret && !part.isDone && <span class="caret" />}
     </div>
   );
 }

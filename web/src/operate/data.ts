@@ -4,17 +4,21 @@ import { signal } from "@preact/signals";
 import { type Approval, type Budget, type Finding, type McpServer, type OperateStep, Problem, type RunRow, type ServerKey, api } from "../api";
 import { facts, me } from "../store/server";
 
-export interface Series {
-  values: number[];
-}
+/** How far back figures, series and errors go, and how long a step of the series is. */
+export const SPANS = {
+  "1h": { step: 120, words: "hour" },
+  "24h": { step: 2880, words: "24 hours" },
+  "7d": { step: 20_160, words: "7 days" },
+} as const;
+export type Span = keyof typeof SPANS;
 
-export interface OperateKey {
+/** What an owner has done since the month began. Where the server keeps no ledger, `spent` is null. */
+export interface OperateOwner {
   owner: string;
-  key: string;
   running: number;
-  limit: number | null;
+  waiting: number;
   runs: number;
-  spent: number;
+  spent: number | null;
   reserved: number;
   budget: number | null;
 }
@@ -25,7 +29,6 @@ export interface OperateModel {
   failed: number;
   first_token: number | null;
   cost: number | null;
-  cools_down?: number;
 }
 
 /** A run of any owner, without a word of theirs. */
@@ -37,6 +40,7 @@ export interface OperateRun {
   model: string | null;
   rounds: number | null;
   tool_calls: number | null;
+  cost: number | null;
   /** Those that wait for a decision. */
   tools: string[];
   created_at: number;
@@ -56,18 +60,17 @@ export interface OperateFigures {
   processes?: number;
   uptime?: number;
   running?: number;
-  capacity?: number;
   queued?: number;
   waiting?: number;
   first_token_95?: number | null;
   first_token_median?: number | null;
   tokens_a_minute?: number | null;
   cost_today?: number | null;
-  cost_limit?: number | null;
-  keys?: OperateKey[];
+  owners?: OperateOwner[];
   models?: OperateModel[];
   runs?: OperateRun[];
-  meters?: { name: string; used: number; of: number; unit: string }[];
+  journal?: { bytes: number | null };
+  files?: { count: number; bytes: number };
   series?: Record<string, number[]>;
 }
 
@@ -86,7 +89,8 @@ export class OperateData {
   readonly servers = signal<Box<McpServer[]>>(EMPTY);
   readonly keys = signal<Box<ServerKey[]>>(EMPTY);
   readonly budgets = signal<Box<Budget[]>>(EMPTY);
-  /** The last hour of all owners, in steps of two minutes. */
+  readonly span = signal<Span>("1h");
+  /** Of all owners, over the span. */
   readonly steps = signal<Box<OperateStep[]>>(EMPTY);
   readonly errors = signal<Box<OperateError[]>>(EMPTY);
   readonly doctor = signal<Box<Finding[]>>(EMPTY);
@@ -114,7 +118,13 @@ export class OperateData {
     return me.value?.scopes?.includes("operate:write") === true;
   }
 
+  look(span: Span): void {
+    this.span.value = span;
+    void this.refresh();
+  }
+
   async refresh(): Promise<void> {
+    const span = this.span.value;
     await Promise.all([
       fill(this.running, async () => {
         const pages = await Promise.all(["running", "queued", "waiting"].map((state) => api.runs(`state=${state}&limit=100`)));
@@ -125,10 +135,10 @@ export class OperateData {
       fill(this.servers, () => api.mcp()),
       this.mayManageKeys ? fill(this.keys, () => api.keys()) : Promise.resolve(),
       this.hasBudgets ? fill(this.budgets, () => api.budgets()) : Promise.resolve(),
-      this.hasFigures ? fill(this.figures, () => api.operate<OperateFigures>()) : Promise.resolve(),
+      this.hasFigures ? fill(this.figures, () => api.operate<OperateFigures>(span)) : Promise.resolve(),
       this.hasFigures && this.doctor.value.value === null ? fill(this.doctor, () => api.doctor()) : Promise.resolve(),
-      this.hasFigures ? fill(this.steps, () => api.operateSeries("1h", 120).then((series) => series.data)) : Promise.resolve(),
-      this.hasFigures ? fill(this.errors, () => api.operateErrors<OperateError>()) : Promise.resolve(),
+      this.hasFigures ? fill(this.steps, () => api.operateSeries(span, SPANS[span].step).then((series) => series.data)) : Promise.resolve(),
+      this.hasFigures ? fill(this.errors, () => api.operateErrors<OperateError>(span)) : Promise.resolve(),
     ]);
   }
 }

@@ -2,14 +2,15 @@
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { now } from "../clock";
-import { clock, plural, until } from "../format";
+import { bareModel, clock, dateOf, plural, until } from "../format";
 import { address } from "../router";
 import { lineOf, wantLine } from "../runs/rows";
 import { shown } from "../visible";
-import type { OperateData } from "./data";
+import { type OperateData, SPANS } from "./data";
 import { Panel, Empty } from "./panel";
 
 const HOUR = 3600;
+const DAY = 24 * HOUR;
 
 const BARS = 30;
 
@@ -31,7 +32,7 @@ export function Errors({ data }: { data: OperateData }): VNode {
         <Empty words="No run of yours has failed." />
       ) : (
         <>
-          <ErrorBars counts={countsOf(rows.map((row) => row.ended_at ?? row.created_at), since)} since={since} />
+          <ErrorBars counts={countsOf(rows.map((row) => row.ended_at ?? row.created_at), since)} since={since} length={HOUR} />
           <ul class="op-list">
             {[...groups].sort(([, a], [, b]) => b.count - a.count).slice(0, 12).map(([words, group]) => (
               <li key={words}>
@@ -59,19 +60,20 @@ export function ErrorsOfAll({ data }: { data: OperateData }): VNode {
   const steps = data.steps.value.value ?? [];
   const total = (box.value ?? []).reduce((sum, one) => sum + one.count, 0);
   const list = [...(box.value ?? [])].sort((a, b) => b.count - a.count).slice(0, 12);
+  const since = steps[0]?.at ?? now.value - HOUR;
   return (
-    <Panel title="Errors of the last hour" more={total === 0 ? "" : plural(total, "run")} box={box}>
+    <Panel title={`Errors of the last ${SPANS[data.span.value].words}`} more={total === 0 ? "" : plural(total, "run")} box={box}>
       {list.length === 0 ? (
         <Empty words="No run has failed." />
       ) : (
         <>
-        <ErrorBars counts={steps.map((one) => one.failed)} since={steps[0]?.at ?? now.value - HOUR} />
+        <ErrorBars counts={steps.map((one) => one.failed)} since={since} length={steps.length * SPANS[data.span.value].step || HOUR} />
         <ul class="op-list">
           {list.map((one) => (
             <li key={`${one.code} ${one.model} ${one.agent}`}>
               <span class="fail num strong times">{one.count}×</span>
               <span class="pill kind">{shown(kindWord(one.code ?? "run"))}</span>
-              <span class="cut grow">{shown([one.model?.replace(/^[\w-]+:/, "") ?? null, one.agent].filter((name) => name !== null).join(" · "))}</span>
+              <span class="cut grow">{shown([one.model === null ? null : bareModel(one.model), one.agent].filter((name) => name !== null).join(" · "))}</span>
               <span class="small t3 num">{until(Math.max(1, now.value - one.last_at))} ago</span>
             </li>
           ))}
@@ -86,7 +88,8 @@ function countsOf(times: number[], since: number): number[] {
   return Array.from({ length: BARS }, (_, at) => times.filter((time) => Math.min(BARS - 1, Math.floor(((time - since) / HOUR) * BARS)) === at).length);
 }
 
-function ErrorBars({ counts, since }: { counts: number[]; since: number }): VNode {
+function ErrorBars({ counts, since, length }: { counts: number[]; since: number; length: number }): VNode {
+  const at = (time: number) => (length <= 2 * DAY ? clock(time) : dateOf(time));
   const box = useRef<HTMLDivElement>(null);
   const most = Math.max(1, ...counts);
   useLayoutEffect(() => {
@@ -102,9 +105,9 @@ function ErrorBars({ counts, since }: { counts: number[]; since: number }): VNod
         ))}
       </div>
       <div class="hist-foot t3 num" aria-hidden="true">
-        <span>{clock(since)}</span>
-        <span>{clock(since + HOUR / 2)}</span>
-        <span>{clock(since + HOUR)}</span>
+        <span>{at(since)}</span>
+        <span>{at(since + length / 2)}</span>
+        <span>{length <= 2 * DAY ? at(since + length) : "now"}</span>
       </div>
     </>
   );

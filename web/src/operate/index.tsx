@@ -9,11 +9,11 @@ import { facts } from "../store/server";
 import { shown } from "../visible";
 import { Icon } from "../views/icon";
 import { openLayer } from "../views/panes";
-import { OperateData } from "./data";
+import { OperateData, SPANS, type Span } from "./data";
 import "../styles/operate.css";
 import { Tile } from "./panel";
 import { RunsNow, RunsOfOthers } from "./runs-now";
-import { OwnBudgets, Keys, KeyFigures } from "./keys";
+import { OwnBudgets, Keys } from "./keys";
 import { Servers } from "./servers";
 import { Decisions } from "./decisions";
 import { Errors, ErrorsOfAll } from "./errors";
@@ -45,13 +45,28 @@ export function OperateView(): VNode {
         <span class="t3 small num hide-phone">{aboutServer(data)}</span>
         <span class="end" />
         <Doctor findings={data.doctor.value.value ?? []} />
-        <span class="row small t2 live-word">
-          <span class={data.running.value.problem === null ? "dot live" : "dot fail"} /> {data.running.value.problem === null ? "Live" : "No answer"}
-        </span>
+        {data.running.value.problem !== null && (
+          <span class="row small t2 live-word">
+            <span class="dot fail" /> No answer
+          </span>
+        )}
+        {data.hasFigures && !refused && (
+          <span class="seg" role="group" aria-label="How far back">
+            {(Object.keys(SPANS) as Span[]).map((span) => (
+              <button key={span} type="button" aria-pressed={data.span.value === span} aria-label={`${shortSpan(span)}: the last ${SPANS[span].words}`} onClick={() => data.look(span)}>
+                {shortSpan(span)}
+              </button>
+            ))}
+          </span>
+        )}
       </div>
       {refused ? <NoRight data={data} /> : <Boxes data={data} />}
     </>
   );
+}
+
+function shortSpan(span: Span): string {
+  return span.replace(/(\d+)/, "$1 ");
 }
 
 function aboutServer(data: OperateData): string {
@@ -112,25 +127,24 @@ function Boxes({ data }: { data: OperateData }): VNode {
   return (
     <div class="operate" tabIndex={0} role="region" aria-label="Figures of the server">
       <div class="tiles">
-        <Tile name="Running" dot="live" value={String(figures?.running ?? of("running").length)} more={figures === null ? "yours" : figures.capacity === undefined ? "of all owners" : `of ${figures.capacity}`} series={figures?.series?.["running"]} />
-        <Tile name="Queued" value={String(figures?.queued ?? of("queued").length)} more={age("queued")} series={figures?.series?.["queued"]} />
-        <Tile name="Wait for people" dot="wait" value={String(figures?.waiting ?? decisions.length)} more={age("waiting")} series={figures?.series?.["waiting"]} />
-        <Tile name="First token, 95th" value={figures?.first_token_95 == null ? null : seconds(figures.first_token_95)} more={figures?.first_token_median == null ? "" : `median ${seconds(figures.first_token_median)}`} series={figures?.series?.["first_token"]} />
+        <Tile name="Running" dot="live" value={String(figures?.running ?? of("running").length)} more={figures === null ? "yours" : "of all owners"} series={figures?.series?.["open"]} />
+        <Tile name="Queued" value={String(figures?.queued ?? of("queued").length)} more={age("queued")} />
+        <Tile name="Wait for people" dot="wait" value={String(figures?.waiting ?? decisions.length)} more={age("waiting")} />
+        <Tile name="First token, 95th" value={figures?.first_token_95 == null ? null : seconds(figures.first_token_95)} more={figures?.first_token_median == null ? "" : `median ${seconds(figures.first_token_median)}`} />
         <Tile name="Tokens a minute" value={figures?.tokens_a_minute == null ? null : tokens(figures.tokens_a_minute)} more="" series={figures?.series?.["tokens"]} />
-        <Tile name="Cost today" value={figures?.cost_today == null ? null : cost(figures.cost_today)} more={figures?.cost_limit == null ? "" : `of ${cost(figures.cost_limit)}`} series={figures?.series?.["cost"]} />
+        <Tile name="Cost today" value={figures?.cost_today == null ? null : cost(figures.cost_today)} more="" series={figures?.series?.["cost"]} />
       </div>
       <div class="op-grid">
         <div>
           <RunsNow data={data} />
-          <RunsOfOthers figures={figures} />
-          {figures?.keys === undefined ? <OwnBudgets data={data} /> : <KeyFigures keys={figures.keys} />}
-          {data.mayManageKeys && <Keys data={data} />}
+          <RunsOfOthers data={data} />
+          {(figures?.owners ?? []).length > 0 || data.mayManageKeys ? <Keys data={data} /> : <OwnBudgets data={data} />}
           <Servers data={data} />
         </div>
         <div>
           <Decisions data={data} />
           {data.hasFigures && facts.value?.has_keys === true ? <ErrorsOfAll data={data} /> : <Errors data={data} />}
-          <Models figures={figures} />
+          <Models data={data} />
         </div>
       </div>
     </div>

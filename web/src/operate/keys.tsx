@@ -2,14 +2,14 @@
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import { announce } from "../announce";
-import { type ServerKey, api } from "../api";
+import { type Budget, type ServerKey, api } from "../api";
 import { now } from "../clock";
-import { cost, when } from "../format";
+import { cost, when, whole } from "../format";
 import { facts, me } from "../store/server";
 import { shown } from "../visible";
 import { Copy } from "../views/code";
 import { Meter, amount, budgetName } from "../views/details";
-import type { OperateData, OperateKey } from "./data";
+import type { OperateData, OperateOwner } from "./data";
 import { Panel, Empty } from "./panel";
 
 /** What this key, and its owner, may spend. */
@@ -25,23 +25,31 @@ export function OwnBudgets({ data }: { data: OperateData }): VNode {
   const list = box.value ?? [];
   return (
     <Panel title="Budgets" more="of this key and its owner" box={box}>
-      {list.length === 0 ? (
-        <Empty words="Nothing limits what you spend." />
-      ) : (
-        <ul class="op-list">
+      {list.length === 0 ? <Empty words="Nothing limits what you spend." /> : <OwnLimits data={data} />}
+    </Panel>
+  );
+}
+
+/** Limits of this key and its owner, in whatever they are counted. */
+function OwnLimits({ data }: { data: OperateData }): VNode | null {
+  const owners = data.figures.value.value?.owners ?? [];
+  // What stands in the table of owners already is not said again.
+  const isTold = (one: Budget) => one.scope === "owner" && one.per === "month" && one.unit === "usd" && owners.some((owner) => owner.owner === me.value?.owner && owner.budget !== null);
+  const list = (data.budgets.value.value ?? []).filter((one) => !isTold(one));
+  if (list.length === 0) return null;
+  return (
+        <ul class="op-list own-limits">
           {list.map((one) => {
             const words = `${amount(one, one.spent)} of ${amount(one, one.limit)}${one.unit === "usd" ? "" : ` ${one.unit.replace("_", " ")}`}`;
             return (
               <li key={`${one.scope} ${one.per} ${one.unit}`}>
-                <span class="small t2 meter-name">{shown(one.scope)}{one.per === "total" ? "" : `, a ${shown(one.per)}`}</span>
+                <span class="small t2 meter-name cut">{shown(one.scope === "owner" ? (me.value?.owner ?? "owner") : `this ${one.scope}`)}{one.per === "total" ? "" : `, a ${shown(one.per)}`}</span>
                 <span class="grow"><Meter share={one.limit > 0 ? (one.spent + one.reserved) / one.limit : 1} label={`${budgetName(one)}, ${one.unit}`} words={words} /></span>
                 <span class="small num">{words}</span>
               </li>
             );
           })}
         </ul>
-      )}
-    </Panel>
   );
 }
 
@@ -60,42 +68,76 @@ export function Keys({ data }: { data: OperateData }): VNode {
       .then(() => announce(`The key ${key.id} is revoked`), (error: unknown) => setProblem(String(error instanceof Error ? error.message : error)))
       .finally(() => void data.refresh());
   };
+  // Without the right to see keys, an operator sees their owners.
+  const owners = data.figures.value.value?.owners ?? [];
+  const keysOf = (owner: string) => list.filter((key) => key.owner === owner);
+  const rows = [...new Set(data.mayManageKeys ? list.map((key) => key.owner) : owners.map((one) => one.owner))].flatMap((owner): { owner: string; figures: OperateOwner | null; key: ServerKey | null }[] => {
+    const figures = owners.find((one) => one.owner === owner) ?? null;
+    const keys = keysOf(owner);
+    return keys.length === 0 ? [{ owner, figures, key: null }] : keys.map((key, at) => ({ owner, figures: at === 0 ? figures : null, key }));
+  });
   return (
-    <Panel title="Keys" more={list.length === 0 ? "" : String(list.length)} act={{ words: "New key", isOpen: isMaking, press: () => setMaking(!isMaking) }} box={box}>
+    <Panel title="Keys and budgets" more="this month" {...(data.mayManageKeys ? { act: { words: "New key", isOpen: isMaking, press: () => setMaking(!isMaking) } } : {})} box={data.mayManageKeys ? box : data.figures.value}>
       {isMaking && <NewKey made={() => void data.refresh()} close={() => setMaking(false)} />}
       {problem !== "" && <p class="small fail" role="alert">{shown(problem)}</p>}
-      <table>
+      <table class="op-keys">
         <thead>
           <tr>
             <th scope="col">Owner</th>
-            <th scope="col">Key</th>
-            <th scope="col" class="hide-phone">Scopes</th>
-            <th scope="col" class="r hide-phone">Used</th>
-            <th scope="col"><span class="vh">Revoke</span></th>
+            {data.mayManageKeys && <th scope="col" class="hide-phone">Key</th>}
+            <th scope="col" class="r hide-phone">Running</th>
+            <th scope="col" class="r hide-phone">Runs</th>
+            <th scope="col">Spent</th>
+            <th scope="col" class="r"><span class="vh">Of the budget</span></th>
+            {data.mayManageKeys && <th scope="col"><span class="vh">Revoke</span></th>}
           </tr>
         </thead>
         <tbody>
-          {list.map((key) => (
-            <tr key={key.id}>
-              <td>{shown(key.owner)}</td>
-              <td class="mono-s t2">{shown(key.id)}</td>
-              <td class="main-cell small t2 hide-phone" title={shown((key.scopes ?? []).join(" "))}>{shown((key.scopes ?? []).join(" "))}</td>
-              <td class="r small t2 hide-phone">{key.last_used_at === null ? "never" : when(key.last_used_at, now.value * 1000)}</td>
-              <td class="r">
-                {key.id === me.value?.key_id ? (
-                  <span class="small t3">in use here</span>
-                ) : chosen === key.id ? (
-                  <button type="button" class="btn sm danger" onClick={() => revoke(key)}>Revoke for good</button>
-                ) : (
-                  <button type="button" class="btn sm quiet" aria-label={`Revoke ${key.id} of ${shown(key.owner)}`} onClick={() => setChosen(key.id)}>Revoke</button>
-                )}
-              </td>
+          {rows.map(({ owner, figures, key }) => (
+            <tr key={key?.id ?? owner}>
+              <td>{shown(owner)}</td>
+              {data.mayManageKeys && (
+                <td class="hide-phone">
+                  {key !== null && (
+                    <span class="mono-s t2" title={`${shown(key.id)}, ${key.last_used_at === null ? "never used" : `last used ${when(key.last_used_at, now.value * 1000)}`}`}>
+                      {shown(shortKey(key.id))}
+                    </span>
+                  )}
+                  {(key?.scopes ?? []).length > 0 && <span class="small t3"> {shown((key?.scopes ?? []).join(" "))}</span>}
+                </td>
+              )}
+              <td class="r hide-phone">{figures?.running ?? ""}</td>
+              <td class="r hide-phone">{figures === null ? "" : whole(figures.runs)}</td>
+              <td class="main-cell">{figures !== null && figures.budget !== null && figures.spent !== null && <Meter share={figures.spent / figures.budget} reserved={figures.reserved / figures.budget} label={`Budget of ${shown(owner)}`} words={`${cost(figures.spent)} of ${cost(figures.budget)}`} />}</td>
+              <td class={`r ${toneOf(figures)}`}>{figures?.spent == null ? "" : figures.budget === null ? (figures.spent === 0 ? <span class="t3">–</span> : cost(figures.spent)) : `${cost(figures.spent)} / ${cost(figures.budget)}`}</td>
+              {data.mayManageKeys && (
+                <td class="r">
+                  {key === null ? null : key.id === me.value?.key_id ? (
+                    <span class="small t3">in use here</span>
+                  ) : chosen === key.id ? (
+                    <button type="button" class="btn sm danger" onClick={() => revoke(key)}>Revoke for good</button>
+                  ) : (
+                    <button type="button" class="btn sm quiet" aria-label={`Revoke ${key.id} of ${shown(owner)}`} onClick={() => setChosen(key.id)}>Revoke</button>
+                  )}
+                </td>
+              )}
             </tr>
           ))}
         </tbody>
       </table>
+      {data.hasBudgets && <OwnLimits data={data} />}
     </Panel>
   );
+}
+
+function shortKey(id: string): string {
+  return id.length <= 14 ? id : `${id.slice(0, 8)}…${id.slice(-4)}`;
+}
+
+function toneOf(figures: OperateOwner | null): string {
+  if (figures === null || figures.budget === null || figures.spent === null) return "";
+  const share = (figures.spent + figures.reserved) / figures.budget;
+  return share >= 1 ? "fail" : share >= 0.9 ? "wait" : "";
 }
 
 const RIGHTS = [
@@ -169,34 +211,5 @@ function NewKey({ made, close }: { made: () => void; close: () => void }): VNode
         <button type="button" class="btn sm quiet" onClick={close}>Cancel</button>
       </div>
     </form>
-  );
-}
-
-export function KeyFigures({ keys }: { keys: OperateKey[] }): VNode {
-  return (
-    <Panel title="Keys and budgets" more="this month">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Owner</th>
-              <th scope="col" class="hide-phone">Key</th>
-              <th scope="col" class="r hide-phone">Running</th>
-              <th scope="col">Spent</th>
-              <th scope="col" class="r"><span class="vh">Of the budget</span></th>
-            </tr>
-          </thead>
-          <tbody>
-            {keys.map((key) => (
-              <tr key={key.key}>
-                <td>{shown(key.owner)}</td>
-                <td class="mono-s t2 hide-phone">{shown(key.key)}</td>
-                <td class="r hide-phone">{key.running}{key.limit === null ? "" : ` / ${key.limit}`}</td>
-                <td class="main-cell"><Meter share={key.budget === null ? 0 : (key.spent + key.reserved) / key.budget} label={`Budget of ${shown(key.owner)}`} words={key.budget === null ? cost(key.spent) : `${cost(key.spent)} of ${cost(key.budget)}`} /></td>
-                <td class="r">{cost(key.spent)}{key.budget === null ? "" : ` / ${cost(key.budget)}`}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-    </Panel>
   );
 }

@@ -1,17 +1,19 @@
-// How models fare, and how much room is left.
+// How models fare, and what the server keeps.
 import type { VNode } from "preact";
-import { cost, seconds, until } from "../format";
+import { bareModel, bytes, cost, plural, seconds } from "../format";
 import { shown } from "../visible";
-import { Meter } from "../views/details";
-import type { OperateFigures } from "./data";
+import { type OperateData, SPANS } from "./data";
 import { Panel, Empty } from "./panel";
 
-export function Models({ figures }: { figures: OperateFigures | null }): VNode {
+export function Models({ data }: { data: OperateData }): VNode {
+  const figures = data.figures.value.value;
   return (
     <>
-      <Panel title="Models" more={figures?.models === undefined ? "" : "last hour"}>
+      <Panel title="Models" more={figures?.models === undefined ? "" : `last ${SPANS[data.span.value].words}`}>
         {figures?.models === undefined ? (
           <Empty words="This server does not count calls of models yet. Each run has its own figures." />
+        ) : figures.models.length === 0 ? (
+          <Empty words="No model was asked." />
         ) : (
           <table>
             <thead>
@@ -26,28 +28,23 @@ export function Models({ figures }: { figures: OperateFigures | null }): VNode {
             <tbody>
               {figures.models.map((one) => (
                 <tr key={one.name}>
-                  <td class="main-cell">{shown(one.name)} {one.cools_down ? <span class="pill wait tiny">cools down {until(one.cools_down)}</span> : null}</td>
+                  <td class="main-cell" title={shown(one.name)}>{shown(bareModel(one.name))}</td>
                   <td class="r">{one.calls}</td>
                   <td class={one.failed > 0 ? "r fail" : "r t3"}>{one.failed}</td>
-                  <td class="r">{one.first_token === null ? "unknown" : seconds(one.first_token)}</td>
-                  <td class="r">{one.cost === null ? "unknown" : one.cost === 0 ? "free" : cost(one.cost)}</td>
+                  <td class={one.first_token === null ? "r t3" : "r"}>{one.first_token === null ? "unknown" : seconds(one.first_token)}</td>
+                  <td class={one.cost === null ? "r t3" : "r"}>{one.cost === null ? "unknown" : one.cost === 0 ? "free" : cost(one.cost)}</td>
                 </tr>
               ))}
             </tbody>
           </table>
         )}
       </Panel>
-      {figures?.meters !== undefined && (
-        <Panel title="Room">
-          <ul class="op-list">
-            {figures.meters.map((one) => (
-              <li key={one.name}>
-                <span class="small t2 meter-name">{shown(one.name)}</span>
-                <span class="grow"><Meter share={one.used / one.of} label={one.name} words={`${one.used} of ${one.of} ${one.unit}`} /></span>
-                <span class="small num">{one.used} / {one.of} {one.unit}</span>
-              </li>
-            ))}
-          </ul>
+      {figures?.files !== undefined && (
+        <Panel title="Kept">
+          <dl class="op-kept small num">
+            {figures.journal?.bytes != null && <div><dt class="t2">Runs</dt><dd>{bytes(figures.journal.bytes)}</dd></div>}
+            <div><dt class="t2">Files</dt><dd>{figures.files.count === 0 ? "none" : `${plural(figures.files.count, "file")}, ${bytes(figures.files.bytes)}`}</dd></div>
+          </dl>
         </Panel>
       )}
     </>

@@ -4,7 +4,7 @@ import { shown } from "../visible";
 import { Icon } from "../views/icon";
 import type { Box } from "./data";
 
-export function Tile({ name, value, more, dot = "", series }: { name: string; value: string | null; more: string; dot?: string; series: number[] | undefined }): VNode {
+export function Tile({ name, value, more, dot = "", series }: { name: string; value: string | null; more: string; dot?: string; series?: number[] | undefined }): VNode {
   return (
     <div class="tile">
       <div class="tile-name">

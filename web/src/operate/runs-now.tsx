@@ -1,16 +1,16 @@
 // What runs now: one's own runs with their words, those of other owners without.
 import type { VNode } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { api } from "../api";
 import { now } from "../clock";
-import { seconds } from "../format";
+import { bareModel, cost, seconds } from "../format";
 import { address } from "../router";
 import { lineOf, wantLine } from "../runs/rows";
 import { facts, me } from "../store/server";
 import { labelOf } from "../tools";
 import { shown } from "../visible";
 import { Icon } from "../views/icon";
-import type { OperateData, OperateFigures } from "./data";
+import type { OperateData } from "./data";
 import { Panel, Empty } from "./panel";
 
 export function RunsNow({ data }: { data: OperateData }): VNode {
@@ -27,8 +27,9 @@ export function RunsNow({ data }: { data: OperateData }): VNode {
           <thead>
             <tr>
               <th scope="col">Asked</th>
-              <th scope="col" class="hide-phone">Agent</th>
-              <th scope="col" class="r hide-phone">Calls</th>
+              <th scope="col" class="hide-phone">Agent or model</th>
+              <th scope="col" class="r hide-phone">Rounds</th>
+              <th scope="col" class="r hide-phone">Cost</th>
               <th scope="col" class="r">Time</th>
               <th scope="col"><span class="vh">Stop</span></th>
             </tr>
@@ -41,8 +42,9 @@ export function RunsNow({ data }: { data: OperateData }): VNode {
                   <td class="main-cell">
                     {row.state === "queued" ? <Icon name="list" small class="t3" /> : <span class="dot live" />} <a href={address("runs", row.id)}>{shown(line.asked)}</a>
                   </td>
-                  <td class="t2 hide-phone">{shown(line.agent)}</td>
-                  <td class="r hide-phone">{line.calls ?? "–"}</td>
+                  <td class="t2 hide-phone">{shown(line.agent || bareModel(line.model ?? ""))}</td>
+                  <td class="r hide-phone">{line.rounds ?? "–"}</td>
+                  <td class="r hide-phone">{line.cost === null || line.cost === 0 ? <span class="t3">–</span> : cost(line.cost)}</td>
                   <td class="r">{seconds(Math.max(0, now.value - row.created_at))}</td>
                   <td class="r">
                     <button type="button" class="ic sm" aria-label={`Stop ${shown(line.asked)}`} title="Stop" onClick={() => void api.cancel(row.id).then(() => data.refresh(), () => data.refresh())}>
@@ -62,20 +64,25 @@ export function RunsNow({ data }: { data: OperateData }): VNode {
 const MOST_OTHERS = 50; // rows: what an operator looks over at once
 
 /** What an operator learns of other owners' runs: figures and names, and no words. */
-export function RunsOfOthers({ figures }: { figures: OperateFigures | null }): VNode | null {
+export function RunsOfOthers({ data }: { data: OperateData }): VNode | null {
+  const [problem, setProblem] = useState("");
+  const figures = data.figures.value.value;
   const mine = me.value?.owner ?? facts.value?.owner ?? "";
   const list = (figures?.runs ?? []).filter((row) => row.owner !== mine);
   if (list.length === 0) return null;
   return (
     <Panel title="Runs of other owners" more={list.length > MOST_OTHERS ? `the newest ${MOST_OTHERS}` : String(list.length)}>
+      {problem !== "" && <p class="small fail" role="alert">{shown(problem)}</p>}
       <table>
         <thead>
           <tr>
             <th scope="col">Owner</th>
             <th scope="col">State</th>
             <th scope="col" class="hide-phone">Agent or model</th>
-            <th scope="col" class="r hide-phone">Calls</th>
+            <th scope="col" class="r hide-phone">Rounds</th>
+            <th scope="col" class="r hide-phone">Cost</th>
             <th scope="col" class="r">Time</th>
+            {data.mayManageKeys && <th scope="col"><span class="vh">Stop</span></th>}
           </tr>
         </thead>
         <tbody>
@@ -86,9 +93,29 @@ export function RunsOfOthers({ figures }: { figures: OperateFigures | null }): V
                 <span class={`dot ${row.state === "waiting" ? "wait" : row.state === "running" ? "live" : ""}`} /> {shown(row.state)}
                 {row.tools.length > 0 && <span class="mono-s t2"> {shown(row.tools.map(labelOf).join(", "))}</span>}
               </td>
-              <td class="t2 hide-phone">{shown(row.agent ?? row.model ?? "unknown")}</td>
-              <td class="r hide-phone">{row.tool_calls ?? "–"}</td>
+              <td class="t2 hide-phone">{shown(row.agent ?? bareModel(row.model ?? "unknown"))}</td>
+              <td class="r hide-phone">{row.rounds ?? "–"}</td>
+              <td class="r hide-phone">{row.cost === null || row.cost === 0 ? <span class="t3">–</span> : cost(row.cost)}</td>
               <td class="r">{seconds(Math.max(0, now.value - row.created_at))}</td>
+              {data.mayManageKeys && (
+                <td class="r">
+                  <button
+                    type="button"
+                    class="ic sm"
+                    aria-label={`Stop a run of ${shown(row.owner)}`}
+                    title="Stop"
+                    onClick={() => {
+                      setProblem("");
+                      void api
+                        .cancelOf(row.id, row.owner)
+                        .catch((error: unknown) => setProblem(error instanceof Error ? error.message : String(error)))
+                        .then(() => data.refresh());
+                    }}
+                  >
+                    <Icon name="stop" small />
+                  </button>
+                </td>
+              )}
             </tr>
           ))}
         </tbody>

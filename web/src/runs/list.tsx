@@ -339,11 +339,11 @@ function open(event: MouseEvent, id: string): void {
 }
 
 function Aside({ line }: { line: RunLine }): VNode | null {
-  if (line.state === "waiting" && line.waitsFor !== "") return <span class="wait small"> · {shown(line.waitsFor)} waits for you</span>;
+  if (line.state === "waiting" && line.waitsFor !== "") return <span class="wait small">· {shown(line.waitsFor)} waits for you</span>;
   const end = line.end;
   if (end === null) return null;
-  if (line.state === "failed") return <span class="fail small"> · {shown([end.code, end.message].filter((one) => one).join(": ").slice(0, 160))}</span>;
-  if (end.limit) return <span class="t3 small"> · {end.limit}</span>;
+  if (line.state === "failed") return <span class="fail small">· {shown([end.code, end.message].filter((one) => one).join(": ").slice(0, 160))}</span>;
+  if (end.limit) return <span class="t3 small">· {end.limit}</span>;
   return null;
 }
 

@@ -7,7 +7,7 @@ import type { RunEvent, Usage } from "../events.gen";
 import { type Call, textOf } from "../fold/state";
 import { wordsOf } from "../fold/turns";
 import { cost, plural, seconds, whole } from "../format";
-import { address } from "../router";
+import { address, go, place } from "../router";
 import { facts } from "../store/server";
 import { lookNow } from "../stream";
 import { summaryOf, valuesOf } from "../tools";
@@ -38,7 +38,11 @@ export function SpanDetails({ log, span, scale, isShown, close }: DetailsProps):
   const own = child ?? log;
   changed(own);
   const tabs = tabsOf(span);
-  const [tab, setTab] = useState<Tab>(tabs[0]?.[0] ?? "events");
+  const [tab, put] = useState<Tab>((place.value.query.get("tab") as Tab | null) ?? tabs[0]?.[0] ?? "events");
+  const setTab = (name: Tab) => {
+    put(name);
+    go(address("runs", log.id, { ...Object.fromEntries(place.value.query), tab: name }), true);
+  };
   const current = tabs.some(([name]) => name === tab) ? tab : (tabs[0]?.[0] ?? "events");
   return (
     <aside class={isShown ? "det shown" : "det"} aria-label="Details">

@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { now } from "../clock";
-import { seconds, tokens } from "../format";
+import { bareModel, seconds, tokens } from "../format";
 import { iconFor } from "../tools";
 import { shown } from "../visible";
 import { useVirtual } from "../virtual";
@@ -13,6 +13,7 @@ import { type Scale, type Span, tickLabel, ticksOf } from "./spans";
 
 const ROW = 29;
 const PHONE_ROW = 52;
+const PHONE_ROUND = 36;
 const LABEL = 292; // px of the names
 
 interface WaterfallProps {
@@ -30,8 +31,8 @@ interface WaterfallProps {
 export function Waterfall({ log, rows: all, scale, chosen, select, toggle, isExpanded, cursor }: WaterfallProps): VNode {
   const box = useRef<HTMLDivElement>(null);
   const rows = isPhone.value ? all.filter((row) => row.kind !== "run") : all; // the bar of the page says it there
-  const height = isPhone.value ? PHONE_ROW : ROW;
-  const virtual = useVirtual({ count: rows.length, scroll: box, estimate: () => height, key: (at) => rows[at]?.key ?? at, overscan: 10 });
+  const height = (at: number) => (!isPhone.value ? ROW : rows[at]?.kind === "round" ? PHONE_ROUND : PHONE_ROW);
+  const virtual = useVirtual({ count: rows.length, scroll: box, estimate: height, key: (at) => rows[at]?.key ?? at, overscan: 10 });
   const place = rows.findIndex((row) => row.key === chosen);
   const [, second = scale.total] = ticksOf(scale.total);
   useLayoutEffect(() => box.current?.style.setProperty("--step", `${(100 * second) / scale.total}%`));
@@ -57,7 +58,7 @@ export function Waterfall({ log, rows: all, scale, chosen, select, toggle, isExp
             {virtual.getVirtualItems().map((item) => {
               const span = rows[item.index];
               return span === undefined ? null : (
-                <Row key={span.key} span={span} index={item.index} scale={scale} isChosen={span.key === chosen} select={select} toggle={toggle} expanded={isExpanded(span)} />
+                <Row key={span.key} span={span} name={span.kind === "run" ? log.agent.value || bareModel(span.name) : span.name} index={item.index} scale={scale} isChosen={span.key === chosen} select={select} toggle={toggle} expanded={isExpanded(span)} />
               );
             })}
           </div>
@@ -106,6 +107,7 @@ export function stamp(value: number): string {
 
 interface RowProps {
   span: Span;
+  name: string;
   index: number;
   scale: Scale;
   isChosen: boolean;
@@ -114,7 +116,7 @@ interface RowProps {
   expanded: boolean | null;
 }
 
-function Row({ span, index, scale, isChosen, select, toggle, expanded }: RowProps): VNode {
+function Row({ span, name, index, scale, isChosen, select, toggle, expanded }: RowProps): VNode {
   const label = useRef<HTMLSpanElement>(null);
   useLayoutEffect(() => {
     if (label.current !== null) label.current.style.paddingLeft = isPhone.value ? "" : `${(12 + (span.level - 1) * 18) / 16}rem`;
@@ -138,13 +140,13 @@ function Row({ span, index, scale, isChosen, select, toggle, expanded }: RowProp
             <Icon name={expanded ? "chevron-down" : "chevron-right"} small />
           </button>
         )}
-        <SpanIcon span={span} />
-        <span class={`cut ${isTool ? "mono-s tool-name" : ""} ${span.kind === "run" || span.kind === "round" ? "strong" : ""} ${span.state === "unbegun" ? "t3" : ""}`}>{shown(span.kind === "run" ? span.name.replace(/^[\w-]+:/, "") : span.name)}</span>
+        {span.kind !== "child" && <SpanIcon span={span} />}
+        <span class={`cut ${isTool ? "mono-s tool-name" : ""} ${span.kind === "run" || span.kind === "round" ? "strong" : ""} ${span.state === "unbegun" ? "t3" : ""}`}>{shown(name)}</span>
         {span.kind === "child" && <span class="pill child tiny">child</span>}
         {span.note !== "" && <span class={`small only-phone-inline cut ${tone(span)}`}>{shown(span.note)}</span>}
       </span>
       <span role="gridcell" class="len">
-        <Length span={span} />
+        <Length span={span} busy={scale.busy} />
       </span>
       <span class="trk" aria-hidden="true">
         <Bars span={span} scale={scale} />
@@ -166,9 +168,10 @@ export function tone(span: Span): string {
 }
 
 /** The figure of a row: it ticks while the row goes on. */
-function Length({ span }: { span: Span }): VNode {
+function Length({ span, busy }: { span: Span; busy: number }): VNode {
   if (span.state === "unbegun") return <span class="t3">{span.note}</span>;
-  const took = (span.to ?? now.value) - span.from;
+  // Of a whole run, what it worked: how long people took is in the rows of the waits.
+  const took = span.kind === "run" ? busy : (span.to ?? now.value) - span.from;
   const count = span.usage === null || span.kind !== "model" ? 0 : (span.usage.input ?? 0) + (span.usage.output ?? 0);
   const words = `${seconds(Math.max(0, took))}${count > 0 ? ` · ${tokens(count)}` : ""}`;
   return <span class={span.state === "failed" || span.state === "waits" ? tone(span) : ""}>{words}{span.state === "failed" ? <span class="vh"> failed</span> : null}</span>;

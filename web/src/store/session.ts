@@ -3,17 +3,17 @@
 //     document → exchanges as far as a conversation tells → what the events of each run say, where they are kept
 //
 // One run is followed at a time. What is shown of it is the fold of its events, so a second tab and a reload show the same.
-import { computed, signal } from "@preact/signals";
+import { computed, effect, signal, untracked } from "@preact/signals";
 import { type Branch, Problem, type RoundRequest, type RunRow, type SessionDocument, api, contentOf, newRunName, newSessionName, sameWords } from "../api";
 import { touch } from "../changes";
 import { fold } from "../fold/fold";
 import { type RunState, isWaiting, newRun, phaseOf } from "../fold/state";
 import { type Message, type Turn, exchangesOf, turnsOf, wordsOf } from "../fold/turns";
-import { firstWords } from "../format";
+import { bareModel, firstWords } from "../format";
 import { address, go } from "../router";
 import { Follower, checkServer } from "../stream";
 import { type Entry, History, readRun } from "./history";
-import { facts } from "./server";
+import { facts, models } from "./server";
 import { mayBeStored, refreshLists, tellTabs } from "./sessions";
 import { type SessionSettings, keepSettings, recall, remember, settingsOf } from "./settings";
 
@@ -41,6 +41,7 @@ let messages: Message[] = [];
 let rows: RunRow[] = [];
 let loads = 0;
 let isHeldOut = false;
+let adoptsIn = "";
 const history = new History(() => ({ rows, entries: entries.value, hasBranches: branches.value.length > 1 }));
 
 export async function openSession(id: string, wanted: string | null = null): Promise<void> {
@@ -112,6 +113,8 @@ function take(document: SessionDocument | null): void {
   branches.value = document.branches;
   title.value = document.title ?? title.value;
   if (Object.keys(document.metadata).length > 0) settings.value = settingsOf(document.id, document.metadata);
+  adoptsIn = document.metadata["page"] === undefined ? document.id : "";
+  adopt();
   const turns: Turn[] = Array.isArray(document.turns) ? document.turns : turnsOf(document.messages);
   const known = new Map(entries.value.map((entry) => [entry.start, entry]));
   const shown = exchangesOf(turns).map((exchange): Entry => {
@@ -123,6 +126,21 @@ function take(document: SessionDocument | null): void {
   const beyond = entries.value.filter((entry) => entry.run.end === null || (entry.start >= end && entry.events === "read"));
   entries.value = [...shown, ...beyond.filter((entry) => !shown.includes(entry))];
 }
+
+/** A session that another program began goes on with who answered in it last. */
+function adopt(): void {
+  const id = sessionId.value;
+  const last = rows.find((row) => row.parent?.call == null); // a sub-agent answers its caller, not the session
+  if (id === "" || adoptsIn !== id || last === undefined || recall(`settings.${id}`, null) !== null) return;
+  const names = [last.agent ?? "", last.model ?? "", bareModel(last.model ?? "")];
+  const found = names.find((name) => name !== "" && name !== facts.value?.model && models.value.some((model) => model.id === name));
+  if (found !== undefined && found !== bareModel(facts.value?.model ?? "")) settings.value = { ...settings.value, model: found };
+}
+
+// The names of models may come after the session.
+effect(() => {
+  if (facts.value !== null && models.value.length > 0) untracked(adopt);
+});
 
 /** Follow the run that is under way, if there is one; show the last one if it left nothing in the conversation. */
 async function join(): Promise<void> {

@@ -119,7 +119,9 @@ function Dock(): VNode {
 }
 
 function Bar(): VNode {
-  const run = entries.value.at(-1)?.run ?? null;
+  const last = entries.value.at(-1);
+  if (last !== undefined) changed(last);
+  const run = last?.run ?? null;
   if (run !== null) changed(run);
   const isNew = sessionId.value === "";
   const name = isNew ? "New session" : title.value || firstWords(wordsOf(entries.value[0]?.run.question ?? null)) || (isLoading.value ? "…" : sessionId.value);

@@ -5,6 +5,7 @@ import { changed } from "../changes";
 import { type Sending, attach, canSend, detach, draft, files, isSending, problem, send, write } from "../store/composer";
 import { facts, models, serverTools } from "../store/server";
 import { change, entries, held, live, settings, stopRun } from "../store/session";
+import { bareModel } from "../format";
 import { connection } from "../stream";
 import { shown } from "../visible";
 import { fileIcon } from "./file";
@@ -51,6 +52,7 @@ export function Composer({ isFirst = false }: { isFirst?: boolean }): VNode {
     attach(pasted);
   };
 
+  const isAgent = models.value.some((model) => model.id === settings.value.model && model.agent !== undefined);
   const words = isOff ? "The server does not answer; your words are kept" : isLive ? "Say something into the run…" : isFirst ? "Ask, drop a file, or paste a picture…" : "Ask something…";
   return (
     <div class={isFirst ? "composer first" : "composer"} role="group" aria-label="Message">
@@ -99,7 +101,7 @@ export function Composer({ isFirst = false }: { isFirst?: boolean }): VNode {
           <Icon name="wrench" small /> {toolWords()}
         </button>
         <button type="button" class="pick" aria-haspopup="dialog" onClick={() => openLayer("picker")} aria-label={`Model: ${shown(chosenModel())}`}>
-          <Icon name="cpu" small /> <span class="cut">{shown(chosenModel())}</span> <Icon name="chevron-down" small />
+          <Icon name={isAgent ? "bot" : "cpu"} small /> <span class="cut">{shown(bareModel(chosenModel()))}</span> <Icon name="chevron-down" small />
         </button>
         {facts.value?.permission !== "deny" && toolCount() > 0 && (
           <button

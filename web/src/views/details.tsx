@@ -193,9 +193,13 @@ function Used({ run }: { run: RunState }): VNode | null {
         <span>Rounds</span>
         <Meter share={most > 0 ? usage.rounds / most : 0} label="Rounds" words={`${usage.rounds} of ${most}`} />
         <span>{most > 0 ? `${usage.rounds} / ${most}` : usage.rounds}</span>
-        <span>Tokens</span>
-        <span class="t3">{tokens(usage.input)} in, {tokens(usage.output)} out</span>
-        <span>{tokens(all)}</span>
+        {all > 0 && (
+          <>
+            <span>Tokens</span>
+            <span class="t3">{tokens(usage.input)} in, {tokens(usage.output)} out</span>
+            <span>{tokens(all)}</span>
+          </>
+        )}
         {(usage.cost > 0 || usage.isUnpriced) && (
           <>
             <span>Cost</span>
@@ -230,16 +234,22 @@ export function amount({ unit }: { unit: string }, value: number): string {
   return unit === "usd" ? cost(value) : unit === "tokens" ? tokens(value) : unit === "seconds" ? seconds(value) : String(value);
 }
 
-export function Meter({ share, label, words, tone = "" }: { share: number; label: string; words: string; tone?: string }): VNode {
+/** `reserved`: of the same whole, what is set aside for calls under way. */
+export function Meter({ share, label, words, tone = "", reserved = 0 }: { share: number; label: string; words: string; tone?: string; reserved?: number }): VNode {
   const bar = useRef<HTMLElement>(null);
+  const aside = useRef<HTMLElement>(null);
   const value = Math.min(1, Math.max(0, share));
+  const held = Math.min(1 - value, Math.max(0, reserved));
   useEffect(() => {
     if (bar.current !== null) bar.current.style.width = `${100 * value}%`;
-  }, [value]);
-  const state = tone !== "" ? tone : value >= 1 ? "fail" : value >= 0.9 ? "wait" : "";
+    if (aside.current !== null) aside.current.style.width = `${100 * held}%`;
+  }, [value, held]);
+  const all = value + held;
+  const state = tone !== "" ? tone : all >= 1 ? "fail" : all >= 0.9 ? "wait" : "";
   return (
     <span class="meter" role="meter" aria-label={label} aria-valuemin={0} aria-valuemax={100} aria-valuenow={Math.round(100 * value)} aria-valuetext={words}>
       <i ref={bar} class={state} />
+      {held > 0 && <i ref={aside} class="held" />}
     </span>
   );
 }

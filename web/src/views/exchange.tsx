@@ -49,10 +49,10 @@ export function Exchange({ entry, isLast }: { entry: Entry; isLast: boolean }): 
   const cite = useMemo(() => citer(run), [run, sourceCount]);
   const rounds = roundsOf(run);
   const last = lastRound(run);
-  const isTroubled = last?.failure != null || last?.interruption != null;
-  const isAlone = rounds.length === 1 && !isTroubled && run.calls.size === 0 && (last?.parts ?? []).every((part) => part.kind === "text");
+  // A conversation that was put here has answers without a run behind them: nothing to number.
+  const isAlone = run.id === "" && rounds.length === 1 && run.calls.size === 0;
   const again = useMemo(() => () => void tryBranch(entry, wordsOf(entry.run.question)), [entry]);
-  const actions = useMemo(() => ({ retry: again, pickModel: () => openLayer("picker") }), [again]);
+  const actions = useMemo(() => ({ retry: again, pickModel: () => openLayer("picker"), branch: (round: Round) => void forkAt(entry.run, round) }), [again]);
   const [isWhole, setWhole] = useState(false);
   const hidden = isWhole ? 0 : Math.max(0, run.steps.length - NEWEST);
   return (

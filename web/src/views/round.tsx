@@ -5,8 +5,9 @@ import { changed } from "../changes";
 import { useNow } from "../clock";
 import { type Call, callsOf, type Note, type ReasoningPart, type Round, type RunState, type Steering, textOf } from "../fold/state";
 import { wordsOf } from "../fold/turns";
-import { cost, plural, seconds, tokens, until } from "../format";
+import { cost, plural, seconds, sentence, tokens, until } from "../format";
 import { type Cite, TextView } from "../markdown/view";
+import { address } from "../router";
 import { shown } from "../visible";
 import { CallRow } from "./call";
 import { Files } from "./file";
@@ -15,6 +16,7 @@ import { Icon, Spinner } from "./icon";
 export interface RoundActions {
   retry: () => void;
   pickModel: () => void;
+  branch?: (round: Round) => void;
 }
 
 interface RoundProps {
@@ -22,7 +24,7 @@ interface RoundProps {
   round: Round;
   isLast: boolean;
   isLive: boolean;
-  /** Whether it is the only thing that the run has done: an answer in one piece needs no number. */
+  /** An answer that no run is known of needs no number. */
   isAlone: boolean;
   cite: Cite;
   actions: RoundActions;
@@ -51,7 +53,7 @@ export function RoundView({ run, round, isLast, isLive, isAlone, cite, actions }
         </p>
       )}
       {round.failure !== null && <FailureCard run={run} round={round} actions={actions} />}
-      {round.interruption !== null && <Interruption round={round} actions={actions} />}
+      {round.interruption !== null && <Interruption run={run} round={round} actions={actions} />}
     </section>
   );
 }
@@ -194,7 +196,7 @@ function FailureCard({ run, round, actions }: { run: RunState; round: Round; act
     <div class="prob" role="group" aria-label="Error">
       <header>
         <Icon name="alert" small class="fail" />
-        <span class="strong">{failure.tooLong ? "The conversation is too long for this model" : shown(failure.reason)}</span>
+        <span class="strong">{failure.tooLong ? "The conversation is too long for this model" : sentence(shown(failure.reason))}</span>
         <span class="end small t2 num">{facts.join(" · ")}</span>
       </header>
       <p class="t2">
@@ -207,12 +209,17 @@ function FailureCard({ run, round, actions }: { run: RunState; round: Round; act
         <button type="button" class="btn sm" onClick={actions.pickModel}>
           Other model…
         </button>
+        {run.id !== "" && (
+          <a class="btn sm quiet" href={address("runs", run.id, { tab: "request" })}>
+            What was sent
+          </a>
+        )}
       </div>
     </div>
   );
 }
 
-function Interruption({ round, actions }: { round: Round; actions: RoundActions }): VNode | null {
+function Interruption({ run, round, actions }: { run: RunState; round: Round; actions: RoundActions }): VNode | null {
   if (round.interruption === null) return null;
   return (
     <div class="broke">
@@ -220,12 +227,17 @@ function Interruption({ round, actions }: { round: Round; actions: RoundActions 
         <span class="pill fail">
           <Icon name="alert" small /> Incomplete
         </span>
-        <span class="t2">{shown(round.interruption.reason)}</span>
+        <span class="t2">{sentence(shown(round.interruption.reason))}.</span>
       </div>
       <div class="row">
         <button type="button" class="btn sm ink" onClick={actions.retry}>
           <Icon name="retry" small /> Ask again
         </button>
+        {run.id !== "" && actions.branch !== undefined && (
+          <button type="button" class="btn sm" onClick={() => actions.branch?.(round)}>
+            <Icon name="branch" small /> Branch here
+          </button>
+        )}
       </div>
     </div>
   );

@@ -1,6 +1,7 @@
 // Sources of a conversation, and the way between a citation, its chip and its row in the pane.
 import { computed, signal } from "@preact/signals";
 import type { VNode } from "preact";
+import { changed } from "../changes";
 import type { RunState } from "../fold/state";
 import type { Cite } from "../markdown/view";
 import { entries } from "../store/session";
@@ -22,7 +23,13 @@ export function sourcesIn(runs: RunState[]): Source[] {
   return [...found.values()].sort((a, b) => a.number - b.number);
 }
 
-export const runs = computed(() => entries.value.map((entry) => entry.run));
+/** Of all exchanges that are shown. What stands behind one may be read after it is shown. */
+export const runs = computed(() =>
+  entries.value.map((entry) => {
+    changed(entry);
+    return entry.run;
+  }),
+);
 
 export function jumpToSource(number: number): void {
   openPane("details");

@@ -25,6 +25,21 @@ describe("the first minute", () => {
     await answered(page, "an answer to that");
   });
 
+  test("the caret stands behind the last word, and nothing moves aside when an answer is complete", async () => {
+    const page = await open();
+    await ask(page, "markdown please");
+    await page.waitForSelector(".say.writing p");
+    const left = await page.locator(".say").evaluate((say) => say.getBoundingClientRect().left);
+    const carets = await page.locator(".say.writing").evaluate((say) => {
+      const found = [...say.querySelectorAll("*")].filter((one) => getComputedStyle(one, "::after").display === "inline-block");
+      return found.map((one) => say.textContent?.endsWith(one.textContent ?? ""));
+    });
+    expect(carets).toEqual([true]);
+    await answered(page, "A quotation.");
+    expect(await page.locator(".say").evaluate((say) => say.getBoundingClientRect().left)).toBe(left);
+    expect(await page.locator(".say.writing").count()).toBe(0);
+  });
+
   test("a suggestion is asked with one click", async () => {
     const page = await open();
     await page.click("text=Why is the sky blue?");

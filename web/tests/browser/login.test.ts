@@ -79,7 +79,7 @@ test("Operate shows what was spent of a budget; who may manage keys sees them, a
   await page.click("role=link[name=Operate]");
   const meter = page.locator("role=meter[name='Budget of the owner, each day, rounds']");
   await meter.waitFor();
-  await page.waitForSelector(".op-box:has-text('Budgets') >> text=2 of 500 rounds");
+  await page.waitForSelector(".op-box:has-text('Keys and budgets') >> text=2 of 500 rounds");
   expect(await page.locator(".op-box:has-text('Revoke')").count()).toBe(0); // the scope 'operate' does not manage keys
   const other = await open("/ui/operate");
   await logIn(other, "admin");
@@ -109,6 +109,9 @@ test("an operator sees the runs and errors of all owners, and none of their word
   await page.waitForSelector(".op-box[aria-label='Errors of the last hour'] li:has-text('1×')");
   expect(await page.locator(".operate").innerText()).not.toContain("order it");
   await page.waitForSelector(".tile:has-text('Running') >> text=of all owners");
+  // A key that may change what the server does stops them.
+  await page.click("role=button[name='Stop a run of guest']");
+  await page.waitForSelector(".op-box:has-text('Runs of other owners') tr:has-text('guest')", { state: "detached" });
 });
 
 describe.each(["light", "dark"] as const)("in the %s theme", (colorScheme) => {

@@ -19,7 +19,7 @@ async function withFigures(page: Page, answer: { status: number; body: unknown }
     const told = (await found.json()) as { features: object };
     await route.fulfill({ response: found, json: { ...told, features: { ...told.features, operate: true } } });
   });
-  await page.route("**/v1/operate", (route) => route.fulfill({ status: answer.status, json: answer.body }));
+  await page.route("**/v1/operate?*", (route) => route.fulfill({ status: answer.status, json: answer.body }));
 }
 
 test("a decision is made here, its run goes on, and what failed is counted", async () => {
@@ -48,7 +48,7 @@ test("what this server does not measure is said, not shown as nothing", async ()
   const page = await open("/ui/operate");
   await page.waitForSelector(".tile:has-text('Cost today') >> text=not measured yet");
   await page.waitForSelector("text=This server has no keys");
-  await page.waitForSelector(".tile:has-text('First token') >> text=not measured yet");
+  await page.waitForSelector(".tile:has-text('First token') >> text=median");
   await page.waitForSelector(".op-box:has-text('Models') td:text-is('unknown')"); // of a script no price is known
 });
 
@@ -57,20 +57,32 @@ test("figures over all owners are shown where the server has them", async () => 
   await withFigures(page, {
     status: 200,
     body: {
-      running: 3, capacity: 16, queued: 1, waiting: 2, first_token_95: 1.9, first_token_median: 0.6, tokens_a_minute: 41_000, cost_today: 8.72, cost_limit: 25,
-      series: { running: [1, 2, 3, 2], cost: [1, 2, 3, 4] },
-      keys: [{ owner: "finance", key: "key_2cfe…2873", running: 1, limit: 4, runs: 412, spent: 92.9, reserved: 3, budget: 100 }],
-      models: [{ name: "gemini-3-pro", calls: 12, failed: 5, first_token: 3.8, cost: 0.31, cools_down: 40 }],
-      meters: [{ name: "Engine slots", used: 2, of: 8, unit: "" }],
+      running: 3, queued: 1, waiting: 2, first_token_95: 1.9, first_token_median: 0.6, tokens_a_minute: 41_000, cost_today: 8.72,
+      series: { open: [1, 2, 3, 2], cost: [1, 2, 3, 4] },
+      owners: [{ owner: "finance", running: 1, waiting: 0, runs: 412, spent: 92.9, reserved: 3, budget: 100 }],
+      models: [{ name: "gemini-3-pro", calls: 12, failed: 5, first_token: 3.8, cost: 0.31 }],
+      journal: { bytes: 640_000_000 },
+      files: { count: 2, bytes: 41_000 },
     },
   });
   await page.goto(`${server.url}/ui/operate`);
-  await page.waitForSelector(".tile:has-text('Running') >> text=of 16");
+  await page.waitForSelector(".tile:has-text('Running') >> text=of all owners");
   await page.waitForSelector(".tile:has-text('Cost today') >> text=$8.72");
   expect(await page.locator("role=meter[name='Budget of finance']").getAttribute("aria-valuetext")).toBe("$92.90 of $100");
-  await page.waitForSelector("text=cools down 40 s");
-  await page.waitForSelector("text=Engine slots");
+  await page.waitForSelector(".tile:has-text('First token') >> text=median 0.6 s");
+  await page.waitForSelector("tr:has-text('gemini-3-pro') >> text=3.8 s");
+  await page.waitForSelector(".op-kept >> text=2 files");
   expect(await page.locator(".spark").count()).toBe(2);
+});
+
+test("errors, models and series are those of the span that is chosen", async () => {
+  await start("this will fail");
+  const page = await open("/ui/operate");
+  await page.waitForSelector("role=heading[name=/Errors of the last hour/]");
+  const [series] = await Promise.all([page.waitForRequest(/operate\/series\?span=7d/), page.waitForRequest(/operate\?span=7d/), page.click("role=button[name=/the last 7 days/]")]);
+  expect(new URL(series.url()).searchParams.get("step")).toBe("20160");
+  await page.waitForSelector("text=last 7 days");
+  expect(await page.getAttribute("role=button[name=/the last 7 days/]", "aria-pressed")).toBe("true");
 });
 
 test("a key without the scope sees why", async () => {

@@ -29,6 +29,21 @@ describe("code", () => {
     await page.waitForSelector(".file >> text=reorder-plan.csv");
   });
 
+  test("a session that is opened again has its figures, its files and the way to its run", async () => {
+    const page = await open();
+    await ask(page, "a figure, please");
+    await answered(page, "The figure is above");
+    const facts = () => page.locator(".bar-facts").innerText();
+    const [before, files] = [await facts(), await page.locator(".frow").count()];
+    expect([before.includes("Open run"), files]).toEqual([true, 1]);
+    await page.click("role=button[name='New session']");
+    await page.waitForSelector("text=What should it do?");
+    await page.click(".sessions a >> nth=0");
+    await page.waitForSelector(".bar-facts >> text=Open run");
+    await page.waitForSelector(".frow");
+    expect(await facts()).toBe(before);
+  });
+
   test("shell output shows colours; nothing else of it acts; a long one is folded in the middle", async () => {
     const page = await open();
     await ask(page, "escapes, please");

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type DiffLine, diffLines } from "../../src/diff";
+import { type DiffLine, diffLines, diffWords } from "../../src/diff";
 
 function textOf(lines: DiffLine[], side: "gone" | "new"): string {
   return lines.filter((line) => line.kind === "same" || line.kind === side).map((line) => line.pieces.map((piece) => piece.text).join("")).join("\n");
@@ -21,4 +21,12 @@ test("in a changed line the words that differ are marked", () => {
   const lines = diffLines('{\n  "quantity": 1450\n}', '{\n  "quantity": 1200\n}');
   const marked = lines.flatMap((line) => line.pieces.filter((piece) => piece.isChanged).map((piece) => [line.kind, piece.text]));
   expect(marked).toEqual([["gone", "1450"], ["new", "1200"]]);
+});
+
+test("what is short between two changes is marked with them", () => {
+  const words = diffWords("Repack the table, then build it", "Drop it before the import and build it");
+  expect(words.filter((word) => word.removed).map((word) => word.value)).toEqual(["Repack the table, then"]);
+  expect(words.filter((word) => word.added).map((word) => word.value)).toEqual(["Drop it before the import and"]);
+  const whole = (side: "removed" | "added") => words.filter((word) => !word[side]).map((word) => word.value).join("");
+  expect([whole("added"), whole("removed")]).toEqual(["Repack the table, then build it", "Drop it before the import and build it"]);
 });

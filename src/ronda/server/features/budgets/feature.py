@@ -122,6 +122,9 @@ class Budgets(Feature):
     def routes(self) -> Sequence[Route]:
         return [Route("GET", "/v1/budgets", _OWN, self.show, "read")]
 
+    def provides(self) -> Mapping[type, object]:
+        return {Ledger: self.ledger}
+
     def operations(self) -> Mapping[str, Operation]:
         from ronda.server.doors.own.operations import BUDGET
 

@@ -2,21 +2,22 @@
 
 rows of runs, of files and of processes ──► figures, states, names of tools and codes of errors, of all owners
 
-No run's events are read, and of its row neither its words nor what its questions are about. At rest it costs nothing: what is
-told is looked up when it is asked for.
+Of a run's events only times are read, of the newest few runs; of its row neither its words nor what its questions are about. At
+rest it costs nothing: what is told is looked up when it is asked for, and what takes long to look up is kept for a while.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from zoneinfo import ZoneInfo
 
 from starlette.types import ASGIApp
 
+from ronda.core.events import ModelFinished, ModelStarted
 from ronda.errors import BadRequest, NotFound
 from ronda.journal import ListedState, RunModel, RunQuery, RunStep, RunSummary
 from ronda.server.config import ServerConfig
@@ -37,14 +38,20 @@ from ronda.wire.codec.json import encode
 if TYPE_CHECKING:
     from ronda.tools.mcp.servers import McpServers
 
+_T = TypeVar("_T")
+
 PAGE: Final = 100
 LONGEST_PAGE: Final = 500
 MOST_STEPS: Final = 1500  # of a series: a day of minutes
 LONGEST_SPAN: Final = 31 * 86400.0  # seconds
 _HOUR: Final = 3600.0
-_MINUTES: Final = 60  # pieces of the hour that the first look shows
+_PIECES: Final = 60  # of the span that is shown
 _LATELY: Final = 5  # minutes that tokens a minute are the mean of: one alone jumps
-_COST_SECONDS: Final = 30.0  # the cost of a day is looked up again after: it goes through all runs of the day
+_KEPT_SECONDS: Final = (
+    30.0  # what goes through all runs of a day or a month, or through events, is looked up again after
+)
+_TIMED_RUNS: Final = 40  # the newest: their events say how long the first token took
+_MOST_OWNERS: Final = 200  # each is counted by itself
 _OPEN: Final[tuple[ListedState, ...]] = ("queued", "running", "waiting")
 
 
@@ -57,7 +64,7 @@ class Operate(Feature):
         self._clock = services.clock
         self._began = services.clock()
         self._timezone = settings.part(BudgetSettings).budgets.timezone
-        self._cost_today: tuple[float, float | None] = (0.0, None)  # until when it holds, and the dollars
+        self._kept: dict[str, tuple[float, Any]] = {}  # until when it holds, and what was found
 
     def routes(self) -> Sequence[Route]:
         return [
@@ -74,26 +81,33 @@ class Operate(Feature):
         query = Query(request)
         limit = query.whole("limit", PAGE, 1, LONGEST_PAGE) or PAGE
         before = query.whole("before", None, 0, None)
+        span = query.span("span", "1h", LONGEST_SPAN)
         journal, now = self._runs.journal, self._clock()
         queued = tuple(await queued_runs(self._catalog.queue, self._runs, None))
         under_way = RunQuery(None, _OPEN, before=before, limit=limit, queued=queued, children=False)
         page = await journal.list_runs(under_way)
         waiting = await journal.list_runs(RunQuery(None, ("waiting",), limit=LONGEST_PAGE, children=False))
         counts = await journal.count_runs(RunQuery(None, _OPEN, queued=queued, children=False), now - _HOUR, now, 1)
-        survey = await journal.survey_runs(now - _HOUR, now, _MINUTES)
+        survey = await journal.survey_runs(now - span, now, _PIECES)
         files, file_bytes = await self._catalog.files.total(now)
-        lately = survey.steps[-_LATELY:]
+        lately = (await journal.survey_runs(now - _LATELY * 60, now, 1)).steps[0]
         processes = await self._processes()
+        first_tokens = await self._kept_for_a_while("first tokens", self._first_tokens)
+        all_times = sorted([one for times in first_tokens.values() for one in times])
         body: dict[str, Any] = {
             "object": "operate",
             "at": now,
             "uptime": now - self._began,
             "processes": len(processes),
             **{state: counts.states.get(state, 0) for state in _OPEN},
-            "tokens_a_minute": sum([step.input + step.output for step in lately]) / _LATELY,
-            "cost_today": await self._cost_of_day(now),
-            "models": [_model(one) for one in survey.models],
+            "first_token_median": _quantile(all_times, 0.5),
+            "first_token_95": _quantile(all_times, 0.95),
+            "tokens_a_minute": (lately.input + lately.output) / _LATELY,
+            "cost_today": await self._kept_for_a_while("cost", self._cost_of_day),
+            "models": [_model(one, first_tokens.get(one.model, ())) for one in survey.models],
+            "owners": await self._kept_for_a_while("owners", self._owners),
             "series": {
+                "open": open_runs(survey.steps, sum([counts.states.get(state, 0) for state in _OPEN])),
                 "tokens": [step.input + step.output for step in survey.steps],
                 "cost": [step.cost or 0.0 for step in survey.steps],
             },
@@ -108,15 +122,62 @@ class Operate(Feature):
         }
         return Json(encode(body))
 
+    async def _kept_for_a_while(self, name: str, find: Callable[[float], Awaitable[_T]]) -> _T:
+        now = self._clock()
+        until, found = self._kept.get(name, (0.0, None))
+        if now >= until:
+            found = await find(now)
+            self._kept[name] = now + _KEPT_SECONDS, found
+        return cast("_T", found)
+
     async def _cost_of_day(self, now: float) -> float | None:
         """Since midnight in the operator's time zone, as budgets count days; None where no price is known."""
-        until, cost = self._cost_today
-        if now >= until:
-            midnight = last_midnight(now, self._timezone)
-            survey = await self._runs.journal.survey_runs(min(midnight, now - 1.0), now, 1)
-            cost = survey.steps[0].cost
-            self._cost_today = now + _COST_SECONDS, cost
-        return cost
+        midnight = last_midnight(now, self._timezone)
+        survey = await self._runs.journal.survey_runs(min(midnight, now - 1.0), now, 1)
+        return survey.steps[0].cost
+
+    async def _first_tokens(self, now: float) -> dict[str, list[float]]:
+        """By the names of models: how long the newest calls of the last hour took until something of them was shown."""
+        journal = self._runs.journal
+        page = await journal.list_runs(RunQuery(None, since=now - _HOUR, limit=_TIMED_RUNS))
+        found: dict[str, list[float]] = {}
+        for one in page.runs:
+            began = 0.0
+            for event in await journal.read(one.run):
+                if isinstance(event, ModelStarted):
+                    began = event.at
+                elif isinstance(event, ModelFinished) and 0.0 < began <= event.first_at:
+                    model = "" if one.beginning is None else one.beginning.model
+                    found.setdefault(model, []).append(event.first_at - began)
+        return found
+
+    async def _owners(self, now: float) -> list[dict[str, Any]]:
+        """Who may use the server, what runs of theirs, and what they spent since the month began, of which limit."""
+        from ronda.server.features.budgets.ledger import Account, Ledger
+
+        keys = [key for key in await self._catalog.keys.all() if key.is_good(now)]
+        owners = sorted({key.owner for key in keys})[:_MOST_OWNERS]
+        month = first_of_month(now, self._timezone)
+        ledger: Ledger | None = self._provided(Ledger)
+        told = []
+        for owner in owners:
+            counts = await self._runs.journal.count_runs(RunQuery(owner, children=False, since=month), month, now, 1)
+            account = Account("owner", owner)
+            limits = [] if ledger is None else await ledger.standings([account])
+            limit = next((one for one in limits if (one.per, one.unit) == ("month", "usd")), None)
+            spent = 0.0 if ledger is None else (await ledger.spent(account, "month")).usd
+            told.append(
+                {
+                    "owner": owner,
+                    "running": counts.states.get("running", 0) + counts.states.get("queued", 0),
+                    "waiting": counts.states.get("waiting", 0),
+                    "runs": sum(counts.states.values()),
+                    "spent": None if ledger is None else spent,
+                    "reserved": 0.0 if limit is None else limit.reserved,
+                    "budget": None if limit is None else limit.limit,
+                }
+            )
+        return told
 
     async def list_errors(self, request: Incoming) -> ASGIApp:
         until = self._clock()
@@ -178,6 +239,23 @@ def last_midnight(now: float, timezone: str) -> float:
     return today.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
 
 
+def first_of_month(now: float, timezone: str) -> float:
+    today = datetime.fromtimestamp(now, ZoneInfo(timezone))
+    return today.replace(day=1, hour=0, minute=0, second=0, microsecond=0).timestamp()
+
+
+def _quantile(times: Sequence[float], share: float) -> float | None:
+    return times[min(len(times) - 1, int(share * len(times)))] if times else None
+
+
+def open_runs(steps: Sequence[RunStep], open_now: int) -> list[int]:
+    """How many runs were under way at the end of each piece of time: counted back from now."""
+    found = [max(0, open_now)]
+    for step in reversed(steps[1:]):
+        found.append(max(0, found[-1] - step.started + step.ended))
+    return found[::-1]
+
+
 def _row(one: RunSummary) -> dict[str, Any]:
     """Chosen member by member: what lists tell its owner of a run has words of theirs."""
     beginning, figures = one.beginning, one.figures
@@ -197,14 +275,14 @@ def _row(one: RunSummary) -> dict[str, Any]:
     }
 
 
-def _model(one: RunModel) -> dict[str, Any]:
-    """`first_token` is in no row of a run."""
+def _model(one: RunModel, first_tokens: Iterable[float]) -> dict[str, Any]:
+    """`first_token` is the median of the newest calls."""
     return {
         "name": one.model or "unknown",
         "runs": one.runs,
         "calls": one.calls,
         "failed": one.failed,
-        "first_token": None,
+        "first_token": _quantile(sorted(first_tokens), 0.5),
         "cost": one.cost,
     }
 
@@ -246,6 +324,7 @@ _OPERATIONS: Final[dict[str, Operation]] = {
         query={
             "limit": (int, f"of runs, up to {LONGEST_PAGE}; {PAGE} if left out"),
             "before": (int, "`next` of the page before"),
+            "span": _SPAN,
         },
         answer={
             "object": "operate",
@@ -253,6 +332,8 @@ _OPERATIONS: Final[dict[str, Operation]] = {
             "uptime": float,
             "processes": int,
             **dict.fromkeys(_OPEN, int),
+            "first_token_median": (float, None),
+            "first_token_95": (float, None),
             "tokens_a_minute": float,
             "cost_today": (float, None),
             "models": [
@@ -265,7 +346,18 @@ _OPERATIONS: Final[dict[str, Operation]] = {
                     "cost": (float, None),
                 }
             ],
-            "series": {"tokens": [float], "cost": [float]},
+            "owners": [
+                {
+                    "owner": str,
+                    "running": int,
+                    "waiting": int,
+                    "runs": int,
+                    "spent": (float, None),
+                    "reserved": float,
+                    "budget": (float, None),
+                }
+            ],
+            "series": {"open": [int], "tokens": [float], "cost": [float]},
             "runs": [{"id": str, "object": "run", "owner": str, "state": str}],
             "has_more": bool,
             "next": (str, None),
