@@ -143,6 +143,7 @@ class Options(Struct, frozen=True):
     code: bool
     keys: bool
     gallery: bool
+    local: bool
 
 
 def open_server(options: Options, port: int, stage: Stage | None = None) -> Server:
@@ -153,15 +154,15 @@ def open_server(options: Options, port: int, stage: Stage | None = None) -> Serv
     budgets = GALLERY_BUDGETS if options.gallery else BUDGETS if options.keys else None
     config = make_config(
         {
-            "model": MAIN if options.gallery else "script:Actor",
+            "model": MAIN if options.gallery else "local:smollm2" if options.local else "script:Actor",
             "port": port,
-            "enable_search": True,
+            "enable_search": not options.local,
             "enable_code_execution": has_code,
             "enable_shell": has_code,
             "sandbox": Policy(extra_fs_read=(PACKAGES,)) if PACKAGES else Policy(),
             "agents": str(agents),
             "page": {"folder": str(write_library(options.data / "page"))},
-            "agent_tools": {"default": ("carrier-desk",)},
+            "agent_tools": {} if options.local else {"default": ("carrier-desk",)},
             **({} if budgets is None else {"budgets": budgets}),
         }
     )
@@ -169,11 +170,19 @@ def open_server(options: Options, port: int, stage: Stage | None = None) -> Serv
     server = Server(
         config,
         open_journal(options.data, config, None),
-        provider=actor(MAIN, stage, options.pace) if options.gallery else Actor(options.pace),
-        tools=[*[as_tool(one) for one in own], *(tools(stage) if options.gallery else [as_tool(read_file)])],
+        provider=actor(MAIN, stage, options.pace)
+        if options.gallery
+        else None
+        if options.local
+        else Actor(options.pace),
+        tools=[]
+        if options.local
+        else [*[as_tool(one) for one in own], *(tools(stage) if options.gallery else [as_tool(read_file)])],
         catalog=open_catalog(options.data, None, config.queue),
         blobs=open_blobs(options.data, None),
-        given={"web": searching(search, stage), **({"mcp": gallery_servers()} if options.gallery else {})},
+        given={}
+        if options.local
+        else {"web": searching(search, stage), **({"mcp": gallery_servers()} if options.gallery else {})},
         data_folder=options.data,
     )
     if options.gallery:
@@ -217,9 +226,12 @@ async def main() -> None:
     parser.add_argument(
         "--keys", action="store_true", help="ask for keys, print them, and revoke one for each line 'NAME'"
     )
+    parser.add_argument("--local", action="store_true", help="the small model on this machine answers")
     parser.add_argument("--gallery", action="store_true", help="play a week of runs first, for pictures")
     arguments = parser.parse_args()
-    options = Options(arguments.data, arguments.pace, arguments.code, arguments.keys, arguments.gallery)
+    options = Options(
+        arguments.data, arguments.pace, arguments.code, arguments.keys, arguments.gallery, arguments.local
+    )
     keys: dict[str, str] = await play_week(options) if options.gallery else {}
     rows: dict[str, str] = {}
     listener = socket.create_server(("127.0.0.1", arguments.port))

@@ -8,6 +8,7 @@ const { server, open, expectTrouble, longestTask } = harness({ pace: 0 });
 
 const LONG_TASK = 50; // ms
 const OPENED = 500; // ms
+const GROWS = 1.1; // of memory
 
 async function put(id: string, messages: object[]): Promise<void> {
   const answer = await fetch(`${server.url}/v1/sessions/${id}`, {
@@ -67,6 +68,32 @@ test("5,000 events stream without a long task", async () => {
   console.log(`longest task: ${longest.processor.toFixed(0)} ms of the processor, ${longest.clock.toFixed(0)} ms of the clock`);
   expect(longest.processor).toBeGreaterThan(0);
   expect(longest.processor).toBeLessThanOrEqual(LONG_TASK);
+});
+
+test("ten runs that were opened and closed leave nothing behind", async () => {
+  const session = (at: number) => `heap-${at}`;
+  for (let at = 0; at < 11; at++) {
+    await put(session(at), Array.from({ length: 200 }, (_, n) => ({ role: n % 2 === 0 ? "user" : "assistant", content: `${at}: ${"some words ".repeat(40)}` })));
+  }
+  const page = await open("/ui");
+  const devtools = await page.context().newCDPSession(page);
+  const show = async (at: number) => {
+    await page.waitForSelector(`.sessions a[href$="/${session(at)}"]`);
+    await page.click(`.sessions a[href$="/${session(at)}"]`);
+    await page.waitForSelector(`[role=log] >> text=${at}: some words >> nth=0`);
+    await page.click("role=button[name='New session']");
+    await page.waitForSelector("text=What should it do?");
+  };
+  const heap = async () => {
+    await devtools.send("HeapProfiler.collectGarbage");
+    return (await devtools.send("Runtime.getHeapUsage")).usedSize;
+  };
+  await show(0); // what is loaded once
+  const before = await heap();
+  for (let at = 1; at <= 10; at++) await show(at);
+  const after = await heap();
+  console.log(`memory: ${(before / 1e6).toFixed(1)} MB before, ${(after / 1e6).toFixed(1)} MB after ten sessions`);
+  expect(after).toBeLessThan(before * GROWS);
 });
 
 /** 4,000 pieces of Markdown and 500 calls that begin and end, in rounds. */

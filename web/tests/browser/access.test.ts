@@ -139,6 +139,23 @@ test.each([320, 390, 768, 1024])("at %d px nothing scrolls sideways", async (wid
   expect(await page.locator("[role=log]").evaluate((log) => log.scrollWidth - log.clientWidth)).toBe(0);
 });
 
+test("no view scrolls sideways where 1280 px are enlarged four times", async () => {
+  const page = await open("/ui", { viewport: { width: 320, height: 640 } });
+  await ask(page, "place them twice");
+  await page.waitForSelector("[data-ask]");
+  const sideways = () => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  expect(await sideways()).toBe(0);
+  const run = await page.evaluate(() => fetch("/v1/runs?limit=1").then((answer) => answer.json()).then((found: { data: { id: string }[] }) => found.data[0]?.id ?? ""));
+  const seen: Record<string, number> = {};
+  for (const view of ["runs", `runs/${run}`, `runs/compare?a=${run}&b=${run}`, "build", "operate"]) {
+    await page.goto(new URL(`/ui/${view}`, page.url()).href);
+    await page.waitForSelector(".main .bar");
+    await page.waitForLoadState("networkidle");
+    seen[view.replaceAll(run, "RUN")] = await sideways();
+  }
+  expect(seen).toEqual({ runs: 0, "runs/RUN": 0, "runs/compare?a=RUN&b=RUN": 0, build: 0, operate: 0 });
+});
+
 test("the theme follows the system, can be set, and is there before anything is drawn", async () => {
   const page = await open("/ui", { colorScheme: "dark" });
   const current = () => page.evaluate(() => document.documentElement.dataset["theme"]);

@@ -31,6 +31,8 @@ export interface ServerOptions {
   pace?: number;
   code?: boolean;
   keys?: boolean;
+  /** The small model on this machine answers, instead of a scripted one. */
+  local?: boolean;
   /** A week of runs is there before the first page is: tests/web/gallery.py. */
   gallery?: boolean;
 }
@@ -49,6 +51,7 @@ export class PageServer {
     const words = ["-m", "tests.web.page_server", "--data", this.data, "--port", port, "--pace", String(this.options.pace ?? 0.01)];
     if (this.options.code) words.push("--code");
     if (this.options.keys) words.push("--keys");
+    if (this.options.local) words.push("--local");
     if (this.options.gallery) words.push("--gallery");
     const child = spawn(PYTHON, words, { cwd: ROOT, stdio: ["pipe", "pipe", "inherit"] });
     this.process = child;
