@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -176,8 +177,19 @@ def test_a_command_names_the_extra_in_one_line(
 
     [line] = done.stderr.splitlines()
     assert line.startswith("ronda: ")
-    assert line.endswith(f"pip install 'ronda[{missing}]'")
+    way_out = "; or ask another model: --model ollama:qwen3, --model openai:gpt-5.5, …" if missing == "local" else ""
+    assert line.endswith(f"pip install 'ronda[{missing}]'{way_out}")
     assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_a_new_project_answers_before_there_is_a_model(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "script.json").unlink()  # the project brings its own
+    made = run("-m", "ronda", "init", ".")
+    [command] = [line.strip() for line in made.stdout.splitlines() if line.startswith("    ronda run")]
+
+    done = run("-m", *shlex.split(command))
+
+    assert (done.returncode, done.stdout) == (0, "A pear costs 0.40 euros.\n")
 
 
 LIBRARY = {

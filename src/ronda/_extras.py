@@ -34,6 +34,8 @@ Extra: TypeAlias = Literal[
 class MissingPackages(BadConfig):
     """What is asked for needs an extra that is not installed."""
 
+    extra: Extra | None = None
+
 
 MODULES: Final[dict[Extra, tuple[str, ...]]] = {
     "cli": ("prompt_toolkit",),
@@ -74,4 +76,6 @@ def _is_there(name: str) -> bool:
 def check_extra(extra: Extra, user: str) -> None:
     """Raises MissingPackages where a package of the extra is missing. `user` is what needs it, such as `web_search()`."""
     if not has_extra(extra):
-        raise MissingPackages(f"{user} needs packages that are not installed: {install(extra)}")
+        missing = MissingPackages(f"{user} needs packages that are not installed: {install(extra)}")
+        missing.extra = extra
+        raise missing

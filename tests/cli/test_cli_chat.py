@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import json
 import os
@@ -40,6 +41,7 @@ async def wait_for_ever() -> str:
 '''
 PROMPT = ">"
 _CONTROL = re.compile(rb"\x1b(\[[0-9;?]*[a-zA-Z]|\][^\x07]*\x07|[()][A-Z0-9]|[=>])|\r")
+_CLIPBOARD = re.compile(rb"\x1b\]52;c;([A-Za-z0-9+/=]*)\x07")
 
 
 class Terminal:
@@ -49,6 +51,7 @@ class Terminal:
         self._primary = primary
         self._process = process
         self._shown = b""
+        self.clipboard = b""  # what programs asked the terminal to put there
 
     def type(self, text: str) -> None:
         os.write(self._primary, text.encode())
@@ -78,6 +81,7 @@ class Terminal:
         assert data, f"{why}, and the program ended: {self._shown!r}"
         if b"\x1b[6n" in data:  # where is the cursor?
             os.write(self._primary, b"\x1b[1;1R")
+        self.clipboard += b"".join(_CLIPBOARD.findall(data))
         self._shown = _CONTROL.sub(b"", self._shown + data)
 
     def ends(self) -> int:
@@ -223,8 +227,8 @@ def test_commands(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
         terminal.until("From two.")
         terminal.until(PROMPT)
         terminal.type("/session\r")
-        terminal.until("b  (2 turns)")
-        terminal.until("a  (2 turns)")
+        terminal.until("b  (2 turns) Who?")
+        terminal.until("a  (2 turns) Who?")
         terminal.until(PROMPT)
         file = home.folder / "b.json"
         terminal.type(f"/export {file}\r")
@@ -243,6 +247,44 @@ def test_commands(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
         assert terminal.ends() == 0
     assert [one["content"] for one in json.loads(file.read_text())["messages"]] == ["Who?", "From two."]
     assert exported(capsys, home, "a") == ["Who?", "From one."]
+
+
+def test_the_last_session_is_continued(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    model = home.script("Hi there.")
+    for flags in (["--session", "a"], ["--session", "b"], ["--continue"], ["-c", "--plain"]):
+        with home.chatting(model, *flags) as terminal:
+            terminal.until(PROMPT)
+            terminal.type("Hello\r")
+            terminal.until("Hi there.")
+            terminal.until(PROMPT)
+            terminal.type("/exit\r")
+            assert terminal.ends() == 0
+
+    assert exported(capsys, home, "a") == ["Hello", "Hi there."]
+    assert exported(capsys, home, "b") == ["Hello", "Hi there."] * 3
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"), [(["-c"], "no session to continue"), (["-c", "--session", "a"], "give one of the two")]
+)
+def test_what_cannot_be_continued_is_one_line(home: Home, flags: list[str], said: str) -> None:
+    with home.chatting(home.script("Hi."), *flags) as terminal:
+        terminal.until(said)
+        assert terminal.ends() == 2
+
+
+def test_the_last_answer_is_given_to_the_clipboard_of_the_terminal(home: Home) -> None:
+    with home.chatting(home.script("Hi there.")) as terminal:
+        terminal.until(PROMPT)
+        terminal.type("/copy\r")
+        terminal.until("no answer to copy yet")
+        terminal.until(PROMPT)
+        terminal.type("Hello\r")
+        terminal.until("Hi there.")
+        terminal.until(PROMPT)
+        terminal.type("/copy\r")
+        terminal.until("is on the clipboard")
+        assert base64.b64encode(b"Hi there.") in terminal.clipboard
 
 
 def test_tools_and_approvals(home: Home) -> None:

@@ -106,7 +106,7 @@ def test_sessions_are_listed(shell: Shell) -> None:
     for name in ("a", "b c"):
         shell.ask("Hello", "Hi.", session=name)
     heading, *rows = shell("sessions", "list")[1].splitlines()
-    assert heading.split() == ["NAME", "TURNS", "BYTES", "USED"]
+    assert heading.split() == ["NAME", "TURNS", "BYTES", "USED", "TITLE"]
     assert [row[:3].strip() for row in rows] == ["b c", "a"]
 
 

@@ -22,10 +22,10 @@ from ronda.cli.approve import TerminalApproval
 from ronda.cli.attachments import question_with
 from ronda.cli.beside import beside_the_answer
 from ronda.cli.chat_agents import Answerer, find_answerer
-from ronda.cli.chat_commands import COMMANDS, ENDS, new_name, obey, session_names
+from ronda.cli.chat_commands import COMMANDS, ENDS, new_name, obey, session_line, session_rows
 from ronda.cli.preferences import fill_in
 from ronda.cli.progress import show_events
-from ronda.cli.screen import Screen, open_screen, printable, usage_text
+from ronda.cli.screen import Screen, answer_text, open_screen, printable, usage_text
 from ronda.cli.serve import data_folder
 from ronda.cli.sessions import check_session_name, go_on, last_question, open_sessions, turn_lines
 from ronda.cli.settings import storage_config
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ronda.files.file_store import FileStore
 
 _PROMPT: Final = "> "
+_PROVIDERS: Final = ("openai", "anthropic", "gemini", "mistral", "local", *SERVICES)
 _SHOWN: Final = 6  # turns that are shown of a session that goes on
 
 
@@ -56,14 +57,26 @@ def chat(arguments: argparse.Namespace) -> int:
     loaded = load_tools(arguments.tools or [])
     answerer = find_answerer(arguments.agent, arguments, loaded.tools)
     question_with("", arguments.attach or [])  # says what is wrong with a file before anything is asked
-    name = check_session_name(arguments.session or new_name())
-    asyncio.run(_chat(arguments, loaded, answerer, name))
+    resume = bool(vars(arguments)["continue"])  # a word of Python's own
+    if resume and arguments.session:
+        raise BadConfig("--continue takes the session that was used last, and --session names one; give one of the two")
+    if arguments.session is not None:
+        check_session_name(arguments.session)
+    asyncio.run(_chat(arguments, loaded, answerer, resume))
     return 0
 
 
-async def _chat(arguments: argparse.Namespace, loaded: ToolsFile, answerer: Answerer, name: str) -> None:
+async def _chat(arguments: argparse.Namespace, loaded: ToolsFile, answerer: Answerer, resume: bool) -> None:
     async with open_sessions(arguments) as (host, files):
+        name = await _last_name(host, arguments.owner) if resume else arguments.session or new_name()
         await Chat(host, files, arguments, loaded, answerer, name).talk()
+
+
+async def _last_name(host: SessionHost, owner: str) -> str:
+    page = await host.store.page(owner, 1)
+    if not page.sessions:
+        raise BadConfig("there is no session to continue yet; 'ronda chat' begins one")
+    return page.sessions[0].name
 
 
 class Chat:
@@ -84,6 +97,7 @@ class Chat:
         self.answerer = answerer
         self.attached: list[str] = list(arguments.attach or [])
         self.used: Usage = NO_USAGE
+        self.answer_text = ""  # the last one, for /copy
         self._files = files
         self._approval = TerminalApproval(shown=sys.stdout)
 
@@ -93,7 +107,7 @@ class Chat:
 
     async def talk(self) -> None:
         lines = _line_reader(data_folder(storage_config(self.arguments)), self)
-        self.say(f"{self.answerer.name} · session '{self.name}' · /help says what else there is")
+        self.say(f"{self.answerer.name} · session '{self.name}' · /help lists the commands")
         await self.show_end()
         while True:
             try:
@@ -170,6 +184,7 @@ class Chat:
                     await show_events(events, screen, prints=prints)
                 finally:
                     self.used += events.run.usage
+            self.answer_text = answer_text(events.result)
             screen.answer("")
 
     def _approve_on(self, screen: Screen) -> Approve:
@@ -230,20 +245,25 @@ def _completer(chat: Chat) -> Completer:
                 for one in PathCompleter(expanduser=True).get_completions(files, complete_event):
                     yield one
                 return
-            for choice in await choices(word) if space else COMMANDS:
-                if choice.startswith(rest if space else word):
-                    yield Completion(choice, -len(rest if space else word))
+            typed = rest if space else word
+            for choice, meaning in (await choices(word) if space else commands()).items():
+                if choice.startswith(typed):
+                    yield Completion(choice, -len(typed), display_meta=meaning)
 
-    async def choices(word: str) -> list[str]:
+    def commands() -> dict[str, str]:
+        return {name: command.meaning for name, command in COMMANDS.items()}
+
+    async def choices(word: str) -> dict[str, str]:
+        """What may stand behind the command, and what is shown next to each."""
         match word:
             case "/session":
-                return [name for name, _ in await session_names(chat)]
+                return {row.name: session_line(row) for row in await session_rows(chat)}
             case "/model":
-                return [f"{name}:" for name in ("openai", "anthropic", "gemini", "mistral", "local", *SERVICES)]
+                return dict.fromkeys([f"{name}:" for name in _PROVIDERS], "")
             case "/agent":
-                return [*sorted(name for name in os.listdir() if name.endswith(".prompty")), "none"]
+                return dict.fromkeys([*sorted(name for name in os.listdir() if name.endswith(".prompty")), "none"], "")
             case _:
-                return []
+                return {}
 
     return ForCommands()
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
+import shutil
+import sys
+import textwrap
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ronda._suggest import did_you_mean
 from ronda.cli.attachments import question_with
@@ -17,14 +21,20 @@ from ronda.cli.sessions import check_session_name
 from ronda.drive import Tool
 from ronda.errors import BadConfig, BadRequest, NotFound
 from ronda.host import session_documents
+from ronda.store.sessions import SessionRow
 
 if TYPE_CHECKING:
     from ronda.cli.chat import Chat
 
+_NARROWEST: Final = 30  # columns of an explanation: in a narrower terminal its lines are broken anyway
 _LISTED: Final = 20  # sessions that /session names
 ENDS: Final = ("/exit", "/quit", "exit", "quit")  # the bare words: people type them, and mean it
 
-Command = Callable[["Chat", str], Awaitable[None]]
+
+class Command(NamedTuple):
+    do: Callable[[Chat, str], Awaitable[None]]
+    meaning: str
+    value: str = ""  # what may stand behind it
 
 
 async def obey(chat: Chat, line: str) -> None:
@@ -35,16 +45,20 @@ async def obey(chat: Chat, line: str) -> None:
         chat.say(f"there is no {word}; {hint}")
         return
     try:
-        await command[0](chat, rest.strip())
+        await command.do(chat, rest.strip())
     except (BadConfig, BadRequest, NotFound) as error:
         chat.say(f"ronda: {error}")
 
 
 async def _help(chat: Chat, rest: str) -> None:
-    width = max(len(word) for word in COMMANDS)
-    for word, (_, meaning) in COMMANDS.items():
-        chat.say(f"{word.ljust(width)}  {meaning}")
-    chat.say("Alt-Enter begins a new line, Tab completes, Ctrl-C ends an answer, Ctrl-D the conversation.")
+    rows = [(f"{word} {command.value}".rstrip(), command.meaning) for word, command in COMMANDS.items()]
+    left = max(len(first) for first, _ in rows) + 2
+    right = max(_NARROWEST, shutil.get_terminal_size().columns - left)
+    for first, meaning in [*rows, ("", ""), *KEYS]:
+        lines = textwrap.wrap(meaning, right) or [""]
+        chat.say(f"{first.ljust(left)}{lines[0]}".rstrip())
+        for line in lines[1:]:
+            chat.say(" " * left + line)
 
 
 async def _model(chat: Chat, rest: str) -> None:
@@ -79,13 +93,18 @@ async def _session(chat: Chat, rest: str) -> None:
         await chat.show_end()
         return
     chat.say(f"session '{chat.name}'")
-    for name, ends in await session_names(chat):
-        chat.say(f"  {name}  ({ends} turns)")
+    for row in await session_rows(chat):
+        chat.say(f"  {row.name}  {session_line(row)}")
 
 
-async def session_names(chat: Chat) -> list[tuple[str, int]]:
-    page = await chat.host.store.page(chat.owner, _LISTED)
-    return [(row.name, row.ends) for row in page.sessions]
+async def session_rows(chat: Chat) -> Sequence[SessionRow]:
+    """Those that were used last."""
+    return (await chat.host.store.page(chat.owner, _LISTED)).sessions
+
+
+def session_line(row: SessionRow) -> str:
+    """What a person knows a session by: how it began."""
+    return f"({row.ends} turns) {session_documents.title_of(row) or ''}".rstrip()
 
 
 async def _clear(chat: Chat, rest: str) -> None:
@@ -100,6 +119,16 @@ def new_name() -> str:
 
 async def _retry(chat: Chat, rest: str) -> None:
     await chat.ask_again()
+
+
+async def _copy(chat: Chat, rest: str) -> None:
+    if not chat.answer_text:
+        chat.say("there is no answer to copy yet")
+        return
+    # OSC 52: the terminal itself puts it on the clipboard, over ssh and in tmux, too.
+    sys.stdout.write(f"\x1b]52;c;{base64.b64encode(chat.answer_text.encode()).decode()}\x07")
+    sys.stdout.flush()
+    chat.say("the last answer is on the clipboard, if this terminal lets programs write to it")
 
 
 async def _usage(chat: Chat, rest: str) -> None:
@@ -130,19 +159,26 @@ async def _export(chat: Chat, rest: str) -> None:
     chat.say(f"written to {rest}")
 
 
-COMMANDS: Final[dict[str, tuple[Command, str]]] = {
-    "/model": (_model, "says which model answers; /model PROVIDER:NAME takes another"),
-    "/agent": (
-        _agent,
-        "says who answers; /agent FILE.prompty or module:name takes another, /agent none the model alone",
+COMMANDS: Final[dict[str, Command]] = {
+    "/model": Command(_model, "show which model answers, or choose another", "[PROVIDER:NAME]"),
+    "/agent": Command(
+        _agent, "show who answers, or choose another; 'none' is the model without an agent", "[FILE|none]"
     ),
-    "/tools": (_tools, "lists the tools that the model has"),
-    "/attach": (_attach, "/attach FILE sends a file along with the next question"),
-    "/retry": (_retry, "asks the last question again, as if it had not been answered"),
-    "/session": (_session, "lists sessions; /session NAME continues one, or begins it"),
-    "/clear": (_clear, "begins a new session"),
-    "/usage": (_usage, "says how many tokens this conversation took, and what they cost"),
-    "/export": (_export, "prints the session as a document; /export FILE writes it to a file"),
-    "/help": (_help, "says this"),
-    "/exit": (_help, "ends the conversation, which is kept; so do /quit, exit and Ctrl-D"),
+    "/tools": Command(_tools, "list the tools of the model"),
+    "/attach": Command(_attach, "send a file with the next question", "FILE"),
+    "/retry": Command(_retry, "ask the last question again; the old answer stays on a branch"),
+    "/copy": Command(_copy, "copy the last answer"),
+    "/session": Command(_session, "list your sessions, or continue one", "[NAME]"),
+    "/clear": Command(_clear, "begin a new session; this one is kept"),
+    "/usage": Command(_usage, "show the tokens of this conversation, and their cost"),
+    "/export": Command(_export, "print the session as JSON, or write it to a file", "[FILE]"),
+    "/help": Command(_help, "show this"),
+    "/exit": Command(_help, "leave; the session is kept"),
 }
+KEYS: Final = (
+    ("Alt-Enter", "new line"),
+    ("Up, Down", "earlier questions"),
+    ("Tab", "complete a command, a session, a file"),
+    ("Ctrl-C", "stop the answer"),
+    ("Ctrl-D", "leave"),
+)

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from ronda._extras import has_extra
 from ronda.errors import BadConfig
 
 _AGENT: Final = """\
@@ -166,6 +167,11 @@ FILES: Final = {
 }
 
 
+def has_model() -> bool:
+    """Is there one for the agent to ask: that of the variable, or the small one of this machine?"""
+    return bool(os.environ.get("RONDA_MODEL")) or has_extra("local")
+
+
 def init(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.folder)
     there = [name for name in FILES if os.path.lexists(folder / name)]
@@ -178,10 +184,12 @@ def init(arguments: argparse.Namespace) -> int:
                 file.write(text)
     except OSError as error:
         raise BadConfig(f"cannot write to {folder}: {error.strerror}") from error
+    # In a bare installation nothing answers yet; the script does, and shows what the project does.
+    offline = "" if has_model() else " --model script:script.json"
     go_there = "" if arguments.folder == "." else f"    cd {folder}\n"
     print(
         f"Written to {folder}: {', '.join(FILES)}\n\nNext:\n{go_there}"
-        '    ronda run agent.prompty --tools tools.py -i question="What does a pear cost?"\n'
-        "    pytest\n    ronda eval agent.eval.yaml\n    ronda serve --config ronda.toml"
+        '    ronda run agent.prompty --tools tools.py -i question="What does a pear cost?"'
+        f"{offline}\n    pytest\n    ronda eval agent.eval.yaml\n    ronda serve --config ronda.toml"
     )
     return 0

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+from ronda._extras import MissingPackages
 from ronda._suggest import did_you_mean
 from ronda._version import __version__
 from ronda.cli.commands import COMMANDS, call_feature, feature_commands
@@ -58,6 +59,8 @@ def _what_next() -> str:
 
 def _way_out(error: BadConfig | BadRequest) -> str:
     """What the library cannot say, since only a command has flags."""
+    if isinstance(error, MissingPackages) and error.extra == "local":
+        return "; or ask another model: --model ollama:qwen3, --model openai:gpt-5.5, …"
     if isinstance(error, BadRequest) and error.code == "missing_input":
         return f"; give it with -i {error.param}=…"
     return ""

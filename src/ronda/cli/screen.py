@@ -93,11 +93,14 @@ class Screen:
 
     def answer(self, result: Any) -> None:
         """The answer, at the end."""
-        text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
-        print("" if self.as_they_come and isinstance(result, str) else text, file=self._out)
+        print("" if self.as_they_come and isinstance(result, str) else answer_text(result), file=self._out)
 
     def usage(self, usage: Usage) -> None:
         print(f"[{usage_text(usage)}]", file=sys.stderr, flush=True)
+
+
+def answer_text(result: Any) -> str:
+    return result if isinstance(result, str) else msgspec.json.encode(result).decode()
 
 
 def usage_text(usage: Usage) -> str:

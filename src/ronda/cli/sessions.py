@@ -131,10 +131,13 @@ def _read(path: str | None) -> bytes:
 
 
 async def _list(host: SessionHost, owner: str) -> None:
-    rows = [("NAME", "TURNS", "BYTES", "USED")]
+    rows = [("NAME", "TURNS", "BYTES", "USED", "TITLE")]
     page = await host.store.page(owner, _AT_ONCE)
     while True:
-        rows += [(row.name, str(row.ends), str(row.size), local_time(row.updated)) for row in page.sessions]
+        rows += [
+            (row.name, str(row.ends), str(row.size), local_time(row.updated), session_documents.title_of(row) or "")
+            for row in page.sessions
+        ]
         if page.before is None:
             break
         page = await host.store.page(owner, _AT_ONCE, page.before)
