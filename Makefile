@@ -13,7 +13,7 @@ SUITE  ?= bookworm
 N      ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup page serve test test-all test-slow test-times walks mutants soak-tools test-mcp mcp-conformance check format fuzz bench bench-page conformance conformance-local bfcl live phoenix fresh container docs lock clean chaos soak wheel-size
+.PHONY: help setup page serve test test-all test-slow test-times walks mutants soak-tools test-mcp mcp-conformance check format fuzz bench bench-peers bench-page conformance conformance-local bfcl live phoenix fresh container docs lock clean chaos soak wheel-size
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,6 +115,9 @@ bench: $(VENV)/.ready-dev ## our cost beside a floor measured in the same run [A
 	$(BIN)/python bench/mcp_calls.py
 	$(BIN)/python bench/code_tools.py
 	$(BIN)/python bench/postgres.py
+
+bench-peers: $(VENV)/.ready-dev ## the same loop in other libraries, which are installed into build/peers for it [ARGS=agno]
+	$(BIN)/python -m bench.peers $(ARGS)
 
 bench-page: $(VENV)/.ready-dev $(VENV)/.ready-ui ## what the page loads, and how long its tasks are, in a browser
 	$(BIN)/python setup/page.py run bench

@@ -37,9 +37,14 @@ def make_loop(side: str, url: str, model: str, rounds: int, wire: str) -> Loop:
         from bench.ours import Ours
 
         return Ours(url, model, rounds, wire)
-    from bench.floors import Floor
+    if side == "floor":
+        from bench.floors import Floor
 
-    return Floor(url, model)
+        return Floor(url, model)
+    from bench.peers import LOOPS
+
+    loop: Loop = LOOPS[side](url, model)
+    return loop
 
 
 def checked(loop: Loop, streamed: bool, expect: str) -> Run:
@@ -93,7 +98,7 @@ async def growth(run: Run, rounds: int) -> float:
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("side", choices=["ours", "floor"])
+    parser.add_argument("side", help="ours, floor, or the name of a peer")
     parser.add_argument("--url", required=True)
     parser.add_argument("--wire", default="openai-chat", help="the provider ours calls the model through")
     parser.add_argument("--model", required=True)
