@@ -19,7 +19,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -162,7 +162,7 @@ def openai(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     yield from serving(tmp_path_factory.mktemp("openai"), ["It is sunny in Lisbon, 24 degrees."], "--alias", "*")
 
 
-def serving(folder: Path, turns: list[object], *flags: str) -> Iterator[str]:
+def serving(folder: Path, turns: Sequence[object], *flags: str) -> Iterator[str]:
     (folder / "script.json").write_text(json.dumps(turns))
     command = [
         sys.executable, "-m", "ronda", "serve", "--model", f"script:{folder / 'script.json'}", "--port", "0",
