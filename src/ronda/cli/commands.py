@@ -122,7 +122,7 @@ COMMANDS: Final = (
         "eval",
         eval_flags.add_eval_flags,
         help="run the cases of an evaluation, and say which failed",
-        description="Run an agent on many cases and check what came of each: its answer, its tools, its cost, its end. "
+        description="Run an agent on many cases and check each: its answer, its tools, its cost, its end. "
         "Checks that need no model come first; then a judge, where a case has one.",
         usage=_SHORT,
         epilog=eval_flags.EXAMPLES,

@@ -39,7 +39,7 @@ def add_eval_flags(flags: Flags) -> None:
     flags.number("--max-cost USD", "begin no case once so much was spent")
     flags.text("--judge-model SPEC", "the model of judges, in the place of the file's")
     flags.text("--journal FILE.db", "where the runs are kept (default: a file in your state folder)")
-    flags.switch("--resume", "go on with the last evaluation of this file: finished cases are not run again")
+    flags.switch("--resume", "continue the last evaluation of this file: finished cases are not run again")
     flags.text(
         "--from-journal FILE.db|DIR",
         "score runs that were kept there, or in the data folder of a server; no model is called",

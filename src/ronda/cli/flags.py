@@ -116,7 +116,7 @@ def add_run_flags(flags: Flags) -> None:
         "-u, --usage", "say at the end how many tokens it took, and what they cost as far as the provider says so"
     )
     flags.switch("--plain", _PLAIN)
-    flags.text("--session NAME", "go on with the session of this name, and keep what is said in it")
+    flags.text("--session NAME", "continue the session of this name, and keep what is said in it")
     _add_owner(flags)
     add_storage_flags(flags)
     _add_inputs(flags)

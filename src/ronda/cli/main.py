@@ -140,7 +140,7 @@ def _named_features(words: Sequence[str]) -> list[str]:
 def _parser(words: Sequence[str] = ()) -> tuple[_Parser, dict[str, _Parser]]:
     parser = _Parser(
         prog="ronda",
-        description="Runs the agent loop: calls a model, runs the tools it asks for, and goes on until there is an answer.",
+        description="Runs the agent loop: calls a model, runs the tools it asks for, until there is an answer.",
         epilog="Models are named PROVIDER:NAME, such as openai-chat:NAME (any server that speaks Chat Completions, with "
         "--base-url), local:NAME (a GGUF file on this machine) or script:FILE.json (plays the turns in the file).",
     )

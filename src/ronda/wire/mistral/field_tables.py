@@ -149,7 +149,7 @@ ENTRIES: Final = {
     "message.output": "read",
     "function.call": "read: a call of a function of the caller's",
     "function.result": "read",
-    "tool.execution": "read: a call and what came of it",
+    "tool.execution": "read: a call and its result",
     "agent.handoff": "read: kept in the history; the model is told nothing of it",
 }
 
