@@ -41,7 +41,7 @@ def make_loop(side: str, url: str, model: str, rounds: int, wire: str) -> Loop:
         from bench.floors import Floor
 
         return Floor(url, model)
-    from bench.peers import LOOPS
+    from bench.peer_loops import LOOPS
 
     loop: Loop = LOOPS[side](url, model)
     return loop

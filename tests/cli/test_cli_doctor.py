@@ -59,6 +59,23 @@ def test_settings_that_no_server_can_be_made_of_are_a_line_and_an_exit_code(
     assert "prot" in out.splitlines()[-1]
 
 
+@pytest.mark.parametrize(("key", "state"), [(None, "fails"), ("any", "works")])
+def test_a_model_is_looked_at_before_it_is_asked(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None, state: str
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    if key is not None:
+        monkeypatch.setenv("OPENAI_API_KEY", key)
+
+    code, out, _ = shown(capsys, "doctor", "-m", "openai:gpt-5.5", "--data-dir", str(tmp_path / "data"))
+
+    lines = {line.split()[0]: line for line in out.splitlines()}
+    assert lines["settings"].split()[1] == state
+    assert ("OPENAI_API_KEY" in lines["settings"]) == (key is None)
+    assert ("openai:gpt-5.5" in lines.get("model", "")) == (key is not None)
+    assert code == 1 or key is not None
+
+
 def test_an_mcp_server_that_does_not_start_is_a_line_with_its_name(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -261,6 +261,7 @@ def add_owner_flags(flags: Flags) -> None:
 
 
 def add_doctor_flags(flags: Flags) -> None:
+    flags.text("-m, --model SPEC", "a model to look at, instead of that of the settings: is its key there?")
     flags.text("--config FILE.toml", "settings of a server: does what they ask for work?")
     flags.text("--data-dir DIR", "where the server keeps its data")
     flags.text("--database URL", "the database that servers share")
