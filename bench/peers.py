@@ -44,6 +44,7 @@ def main() -> None:
         for streamed, at_once in MODES:
             for name, cost in measure(children, pythons, url, streamed, at_once).items():
                 rows[name].append(cost)
+                print(f"{name}, {'streamed' if streamed else 'plain'}, {at_once} at once: {cost:.3f}", file=sys.stderr)
     heads = [f"{'streamed' if streamed else 'plain'}, {at_once} at once" for streamed, at_once in MODES]
     print("CPU ms for a round, and its ratio to the floor (ten tool rounds and an answer)\n")
     print("".join(cell.rjust(24) for cell in ["", *heads]))
