@@ -384,6 +384,7 @@ def test_an_answer_is_shown_as_markdown(home: Home) -> None:
         terminal.type("Hello\r")
         shown = terminal.until("• two")
         assert "It is bold, with code." in shown
+        assert "\nTitle" in shown  # at the left
         assert "**" not in shown
         assert "print(2)" in shown
         terminal.until(PROMPT)

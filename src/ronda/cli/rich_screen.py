@@ -12,12 +12,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Final, Self, TextIO, cast
+from typing import Any, ClassVar, Final, Self, TextIO, cast
 
 import msgspec
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
-from rich.markdown import Markdown
+from rich.markdown import Heading, Markdown
 from rich.segment import Segment
 from rich.spinner import Spinner
 from rich.syntax import Syntax
@@ -145,9 +145,19 @@ class RichScreen(Screen):
         self._console.print(Text(text), end="", soft_wrap=True)
 
 
+class _Heading(Heading):
+    """At the left, as all other text: rich puts the largest into the middle of the terminal."""
+
+    LEVEL_ALIGN = dict.fromkeys(Heading.LEVEL_ALIGN, "left")
+
+
+class _Markdown(Markdown):
+    elements: ClassVar = {**Markdown.elements, "heading_open": _Heading}
+
+
 def _markdown(text: str) -> _Lines:
     """Links are written out: what a link leads to is to be seen before it is followed."""
-    return _Lines(Markdown(text, hyperlinks=False, code_theme="ansi_dark"))
+    return _Lines(_Markdown(text, hyperlinks=False, code_theme="ansi_dark"))
 
 
 def split_done(text: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The documentation's example of `allowed_tools`, as it stands there for Python and curl; `test_responses_node` has it for Node."""
+"""The documentation's example of `allowed_tools`, as it stands for Python and curl; `test_responses_node` has it for Node."""
 
 from __future__ import annotations
 
