@@ -334,6 +334,15 @@ class Summary:
         self.unknown = unknown
         self.wrong = wrong
 
+    def add(self, other: Summary) -> None:
+        """What was seen of other runs."""
+        self.runs += other.runs
+        self.states += other.states
+        self.failed += other.failed
+        self.calls += other.calls
+        self.unknown += other.unknown
+        self.wrong += other.wrong
+
     def __str__(self) -> str:
         states = ", ".join(f"{count} {state}" for state, count in self.states.most_common())
         twice = f"{len(self.wrong)} WRONG: {self.wrong[:5]}" if self.wrong else "none counted twice"

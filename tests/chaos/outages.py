@@ -10,7 +10,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Final
 
 from tests import s3
@@ -108,6 +108,13 @@ class Outages:
         if isinstance(answer, dict) and str(answer.get("id", "")).startswith("file-"):
             self.files[answer["id"]] = content
 
+    def summary(self, left: Sequence[str]) -> Summary:
+        """What is seen of all runs; `left` have not ended when they should have."""
+        summary = self.load.summary(self.servers[0])
+        summary.wrong += [f"{run} is wedged" for run in left]
+        summary.wrong += self.wrong()
+        return summary
+
     def wrong(self) -> list[str]:
         """What was acknowledged and is not there."""
         server, found = self.servers[0], list[str]()
@@ -142,11 +149,67 @@ def outages(
     """The database is away for so many `seconds` in the middle of runs, twice, and for `each` at one statement of each kind; at
     no more than so many `statements`, if that is said."""
     chance = random.Random(seed)
+    left, once = list[str](), list[str]()
+
+    def serving(load: Load) -> AbstractContextManager[tuple[Cut, Outages]]:
+        return _serving(load, model, database, queue, chance, pause, say)
+
+    def leaves_at(kind: str, number: int, cable: Cut, trial: Outages) -> bool:
+        """Whether there was such a statement. By turns the database gets it, or not."""
+        cable.passes_last = bool(number % 2)
+        cable.leaves_at = kind
+        begun = trial.begin_in_thread(4)
+        if has_left := cable.has_left.wait(not_seen):
+            time.sleep(each)
+            cable.come_back()
+            say(f"  away at '{kind}'{'' if cable.passes_last else ', which was lost'}")
+        cable.leaves_at = None
+        begun.join()
+        left.extend(trial.load.await_all(trial.servers[number % 2]))
+        return has_left
+
+    database.listen("127.0.0.1")
+    database.start()
+    try:
+        with serving(load) as (cable, trial):
+            trial.begin(runs)
+            left += load.await_all(trial.servers[0])
+            kinds = sorted(cable.seen)
+            say(f"  {len(kinds)} kinds of statements: {', '.join(kinds)}")
+            for _ in range(2):
+                trial.begin(runs)
+                _away(cable, trial, seconds)
+                left += load.await_all(trial.servers[0])
+            chance.shuffle(kinds)
+            for number, kind in enumerate(kinds[:statements]):
+                cable.reconnect()
+                if not leaves_at(kind, number, cable, trial):
+                    once.append(kind)
+            summary = trial.summary(left)
+        for number, kind in enumerate(once):  # what comes when a server is new, or seldom
+            left.clear()
+            with serving(Load(load.folder / f"new-{number}")) as (cable, trial):
+                if not leaves_at(kind, number, cable, trial):
+                    say(f"  '{kind}' did not come again")
+                summary.add(trial.summary(left))
+    finally:
+        database.stop()
+    return summary
+
+
+@contextmanager
+def _serving(
+    load: Load,
+    model: Model,
+    database: PostgresServer,
+    queue: Sequence[str],
+    chance: random.Random,
+    pause: float,
+    say: Callable[[str], object],
+) -> Iterator[tuple[Cut, Outages]]:
+    """Two servers that share a database in which there was nothing, and the way to it."""
     with ExitStack() as stack:
-        database.listen("127.0.0.1")
-        database.start()
-        stack.callback(database.stop)
-        schema = f"outages_{seed}_{random.randrange(10**6)}"
+        schema = f"outages_{random.randrange(10**9)}"
         database.make_schema(schema)
         cable = stack.enter_context(Cut(f"{database.url}?options=-csearch_path%3D{schema}").open())
         environment, store = dict[str, str](), list[str]()
@@ -162,37 +225,11 @@ def outages(
             one.start()
             stack.callback(one.kill)
         people = stack.enter_context(People(servers, chance).answering())
-        trial = Outages(load, servers, people, chance)
         cable.reconnect()  # what was prepared on a connection is not written out again
         cable.seen.clear()
-        trial.begin(runs)
-        left = load.await_all(servers[0])
-        kinds = sorted(cable.seen)
-        say(f"  {len(kinds)} kinds of statements: {', '.join(kinds)}")
-        for _ in range(2):
-            trial.begin(runs)
-            _away(cable, trial, seconds)
-            left += load.await_all(servers[0])
-        chance.shuffle(kinds)
-        for number, kind in enumerate(kinds[:statements]):
-            cable.reconnect()
-            cable.passes_last = bool(number % 2)
-            cable.leaves_at = kind
-            begun = trial.begin_in_thread(4)
-            if not cable.has_left.wait(not_seen):
-                cable.leaves_at = None
-                say(f"  '{kind}' did not come again")
-            else:
-                time.sleep(each)
-                cable.come_back()
-                say(f"  away at '{kind}'{'' if cable.passes_last else ', which was lost'}")
-            begun.join()
-            left += load.await_all(servers[number % 2])
-        summary = load.summary(servers[0])
-        summary.wrong += [f"{run} is wedged" for run in left]
-        summary.wrong += trial.wrong()
+        trial = Outages(load, servers, people, chance)
+        yield cable, trial
         say(f"  {len(people.acknowledged)} approvals and {len(trial.files)} files were acknowledged")
-    return summary
 
 
 def _away(cable: Cut, trial: Outages, seconds: float) -> None:
