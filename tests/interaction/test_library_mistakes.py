@@ -162,6 +162,22 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         TypeError,
         "Agent has no field 'instruction'; did you mean 'instructions'?",
     ),
+    "an option of the model as a field of an agent": (
+        lambda: agent(temprature=0),
+        TypeError,
+        "Agent has no field 'temprature'; write options={'temperature': …}",
+    ),
+    "an option of a run as a field of an agent": (
+        lambda: agent(max_itterations=3),
+        TypeError,
+        "Agent has no field 'max_itterations'; give it to the run: run_agent(agent, …, max_iterations=…)",
+    ),
+    "a field that is like none": (
+        lambda: agent(colour="red"),
+        TypeError,
+        "Agent has no field 'colour'; there is api_key, api_version, base_url, description, instructions, model, name, options, "
+        "output, retry, timeouts, tool_choice, tools, transport, vision",
+    ),
     "a misspelt option of a run": (
         lambda: ask(max_itterations=3),
         TypeError,

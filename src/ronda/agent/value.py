@@ -144,7 +144,7 @@ class Agent(Generic[T]):
 
         def __new__(cls, *args: object, **given: object) -> Agent:
             if (unknown := unknown_name(given, _fields())) is not None:
-                raise TypeError("Agent has no field {!r}; {}".format(*unknown))
+                raise TypeError(f"Agent has no field {unknown[0]!r}; {_place_of(*unknown)}")
             return object.__new__(cls)
 
     def __post_init__(self) -> None:
@@ -214,6 +214,20 @@ class Agent(Generic[T]):
 
 def _fields() -> list[str]:
     return [field.name for field in fields(Agent) if field.init]
+
+
+def _place_of(name: str, hint: str) -> str:
+    """Where to write what is no field of an agent: how a model samples, and what a run may do, have places of their own."""
+    from ronda._suggest import closest  # for mistakes only
+    from ronda.agent.start import RunOptions
+
+    if closest(name, _fields()) is not None:
+        return hint
+    if (meant := closest(name, ModelOptions.__annotations__)) is not None:
+        return f"write options={{{meant!r}: …}}"
+    if (meant := closest(name, RunOptions.__annotations__)) is not None:
+        return f"give it to the run: run_agent(agent, …, {meant}=…)"
+    return hint
 
 
 def asked_with_text(name: str, description: str, labels: Iterable[str]) -> ToolSpec:
