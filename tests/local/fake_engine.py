@@ -36,6 +36,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path == "/tokenize":
             self._answer(json.dumps({"tokens": [ord(letter) for letter in body["content"]]}).encode())
             return
+        if self.path == "/v1/chat/completions":
+            self._chat(is_stream=body.get("stream", False))
+            return
         grammar = body.get("grammar", "")
         is_trial = "ronda_start" in grammar
         what = body["prompt"][0]
@@ -51,6 +54,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 what = DIE
         self._do(what, "\x1e" if is_trial else "hello")
 
+    has_read = False  # the prompt of a chat, as a large model reads it: for long, and it says how far it is
+
+    def _chat(self, *, is_stream: bool) -> None:
+        if is_stream:
+            self._begin_stream()
+        for _ in range(0 if Handler.has_read else 10):
+            _work(0.1)
+            if is_stream:
+                self._frame({"choices": []})
+        Handler.has_read = True
+        if is_stream:
+            self.wfile.write(b"0\r\n\r\n")
+        else:
+            self._answer(b"hello")
+
     def _do(self, what: int, text: str) -> None:
         if what == DIE:
             os.kill(os.getpid(), signal.SIGSEGV)
@@ -65,10 +83,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 pass
         if what == SLEEP:
             threading.Event().wait()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
+        self._begin_stream()
         self._frame({"choices": [{"text": text}]})
         if what == SHOW_AND_DIE:
             self._do(DIE, "")
@@ -80,6 +95,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         )
         self.wfile.write(b"0\r\n\r\n")
 
+    def _begin_stream(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+
     def _frame(self, what: dict[str, Any]) -> None:
         data = b"data: " + json.dumps(what).encode() + b"\n\n"
         self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
@@ -89,6 +110,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+
+def _work(seconds: float) -> None:
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
 
 
 class Server(socketserver.ThreadingUnixStreamServer):

@@ -105,6 +105,26 @@ async def test_a_process_that_is_only_asked_for_tokens_is_left_alone(engine: Eng
     assert not process.is_over
 
 
+async def test_a_process_that_reads_the_prompt_of_a_short_answer_for_long_is_left_alone(engine: Engine) -> None:
+    """As that of a large model does: it takes longer than a process may work, and says how far it is."""
+    process = await engine._live()
+
+    answer = await engine.aside(lambda: engine.answer({"messages": []}))
+
+    assert answer == b"hello"
+    assert process._cpu() > WATCH.seconds  # type: ignore[operator]  # known on Linux
+    assert not process.is_over
+
+
+def test_a_large_model_has_time_for_what_the_default_one_does_in_a_second() -> None:
+    usual, small, large = Watch(), Watch().at_least(98_000_000, 64), Watch().at_least(4_700_000_000, 64)
+
+    assert small == usual
+    assert large.memory == usual.memory
+    # Measured of the default model: 64 tokens in 0.6 s of a core. This one has 48 times as much to go through for each.
+    assert large.seconds_alone == large.seconds > 3 * 48 * 0.6
+
+
 async def test_a_process_that_goes_on_for_nobody_is_ended(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
     await engine.load()
     process = engine._supervisor.live()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from msgspec import Raw
 from tests.local.conftest import SMALL, Asking
 from tests.local.markup.foreign_shapes import FOREIGN, LEARNED, UNREAD
@@ -16,14 +19,17 @@ from tests.local.markup.shapes import Shape
 
 from ronda.core.events import CallDelta, TextDelta
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn, user
-from ronda.core.plan import ResponseFormat, ToolChoice, ToolSpec
+from ronda.core.plan import NO_OPTIONS, ResponseFormat, ToolChoice, ToolSpec
+from ronda.core.request import ModelRequest
 from ronda.errors import UpstreamBroken
 from ronda.local.calls import AnswerReader
 from ronda.local.engine import Engine
 from ronda.local.files import ModelFile
+from ronda.local.foreign import ForeignChat
 from ronda.local.markup import family_of
 from ronda.local.prompt import ControlTokenEscaper, write_flat
 from ronda.local.reading import ToldParts
+from ronda.local.trials import PROVER, ChatTrial
 
 WEATHER = ToolSpec(
     "get_weather",
@@ -306,3 +312,41 @@ async def test_two_who_ask_at_once_learn_the_template_once(longcat: Engine) -> N
     done = await asyncio.gather(*[ask("Time?", tools=(NOW,), choice=REQUIRED, max_tokens=60) for _ in range(2)])
 
     assert [[call.name for call in one.turn.calls] for one in done] == [["now"], ["now"]]
+
+
+class Dies:
+    """An engine that dies of any answer of its chat path."""
+
+    header = SimpleNamespace(ends=(2,))
+
+    def __init__(self, shape: Shape) -> None:
+        self._template = ImmutableSandboxedEnvironment().from_string(shape.template)
+        self.answers = 0
+
+    def apply_template(self, body: dict[str, Any]) -> str:
+        return self._template.render(body)
+
+    def answer(self, body: dict[str, Any]) -> bytes:
+        self.answers += 1
+        raise UpstreamBroken("the local engine does not answer")
+
+
+def test_what_the_engine_dies_of_is_tried_once() -> None:
+    """Else every request with tools would be its end, and after three of them it is not started for a while."""
+    engine = Dies(FOREIGN[0])
+    chat = ForeignChat(cast("Engine", engine), ControlTokenEscaper(()), None)
+    with pytest.raises(UpstreamBroken):
+        chat.learn()
+
+    request = ModelRequest([user("?")], (NOW,), ToolChoice("auto"), NO_OPTIONS, False, "run", 0, 1, scratch={})
+    assert chat.learn() is None
+    assert not chat.takes(request)
+    assert engine.answers == 1
+
+
+async def test_a_trial_of_tools_leaves_the_model_nothing_to_read(longcat: Engine) -> None:
+    """The grammar is made first; a large model would read for minutes, and the process is ended for that."""
+    trial = ChatTrial({"tools": [], "tool_choice": "auto", "parallel_tool_calls": True})
+    (message,) = trial.body["messages"]
+
+    assert await longcat.aside(lambda: len(longcat.tokenize(message["content"]))) > PROVER.cache

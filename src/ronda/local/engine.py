@@ -34,6 +34,7 @@ from ronda.local.process import CHILD, EngineProcess, Watch
 from ronda.local.supervisor import EngineDown, Supervisor
 from ronda.local.trials import (
     PROVER,
+    TRIAL_TOKENS,
     TRIAL_WATCH,
     ChatTrial,
     Trial,
@@ -65,7 +66,7 @@ class Engine:
         *,
         command: Sequence[str] = CHILD,
         watch: Watch | None = None,
-        trial_watch: Watch = TRIAL_WATCH,
+        trial_watch: Watch | None = None,
     ) -> None:
         if command is CHILD:
             check_installed()
@@ -74,6 +75,8 @@ class Engine:
         if template is not None:
             self.header = structs.replace(self.header, template=template)
         self.sizing = sizing = sizing or choose(self.header, count_cores())
+        watch = watch or Watch().at_least(self.header.size, sizing.batch)
+        trial_watch = trial_watch or TRIAL_WATCH.at_least(self.header.size, TRIAL_TOKENS)
         self._supervisor = Supervisor(
             lambda: EngineProcess(file.path, self.header.template, sizing, command=command, watch=watch)
         )
@@ -146,8 +149,16 @@ class Engine:
             raise UpstreamError(f"the model's chat template refused this conversation: {error}", status=400) from error
 
     def answer(self, body: dict[str, Any]) -> bytes:
-        """A short answer by the engine's own chat path, in its own words. Waits: call it `aside`."""
-        return self._ask("/v1/chat/completions", body)
+        """A short answer by the engine's own chat path, in its own words. Waits: call it `aside`.
+
+        A large model reads even a short prompt for long, and only a stream shows that it is at work. But a stream leaves out
+        arguments of a call that its answer began with: so that is asked for again, when the prompt has been read.
+        """
+        process = self._supervisor.live()
+        with process.working():
+            for _ in process.door.ask_in_pieces("/v1/chat/completions", body | _ALWAYS):
+                process.stir()
+        return self._ask("/v1/chat/completions", body | {"cache_prompt": True})
 
     def tokenize(self, text: str) -> list[int]:
         """Waits: call it `aside`. Text that spells a control token becomes that token."""

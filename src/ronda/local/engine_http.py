@@ -15,7 +15,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -57,7 +57,14 @@ class Door:
 
     def ask(self, path: str, body: Any) -> bytes:
         """One question, one answer. Waits: not for the event loop."""
-        connection = self._connect()
+        return b"".join(self._ask(path, body, SECONDS))
+
+    def ask_in_pieces(self, path: str, body: Any) -> Iterator[bytes]:
+        """An answer as it comes. Waits: not for the event loop."""
+        return self._ask(path, body, _SILENCE)
+
+    def _ask(self, path: str, body: Any, silence: float) -> Iterator[bytes]:
+        connection = self._connect(silence)
         try:
             connection.request(
                 "POST",
@@ -66,14 +73,14 @@ class Door:
                 {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"},
             )
             answer = connection.getresponse()
-            text = answer.read()
+            if answer.status != 200:
+                raise UpstreamError(reason(answer.read()), status=answer.status)
+            while data := answer.read1(_READ):
+                yield data
         except (OSError, http.client.HTTPException) as error:
             raise UpstreamBroken(f"the local engine does not answer: {error}") from error
         finally:
             connection.close()
-        if answer.status != 200:
-            raise UpstreamError(reason(text), status=answer.status)
-        return text
 
     @contextlib.asynccontextmanager
     async def post(self, path: str, body: bytes) -> AsyncIterator[Connection]:
@@ -95,10 +102,10 @@ class Door:
     def _headers(self) -> str:
         return f"Authorization: Bearer {self.key}\r\nContent-Type: application/json\r\nConnection: close\r\n"
 
-    def _connect(self) -> http.client.HTTPConnection:
+    def _connect(self, silence: float) -> http.client.HTTPConnection:
         if self._folder is None:
-            return http.client.HTTPConnection("127.0.0.1", self._port, timeout=SECONDS)
-        return _Local(self.host)
+            return http.client.HTTPConnection("127.0.0.1", self._port, timeout=silence)
+        return _Local(self.host, silence)
 
 
 def _sweep() -> None:
@@ -114,13 +121,13 @@ def _sweep() -> None:
 
 
 class _Local(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=SECONDS)
+    def __init__(self, path: str, silence: float) -> None:
+        super().__init__("localhost", timeout=silence)
         self._path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(SECONDS)
+        self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
 
 

@@ -14,6 +14,7 @@ Requests that want one of them are put in the manner of Hermes, too.
 
 from __future__ import annotations
 
+import logging
 import os.path
 from collections.abc import Sequence
 from typing import Any, Final
@@ -31,6 +32,8 @@ from ronda.local.markup.learned import Call, learn
 from ronda.local.prompt import ControlTokenEscaper, Message, write_messages, write_tools
 from ronda.local.schema_bounds import check_schema_text
 from ronda.local.settings import Settings
+
+log = logging.getLogger("ronda.local")
 
 _NAME: Final = "look_up"
 _CALLS: Final[tuple[Call, ...]] = ((_NAME, {"word": "harbour", "count": 3}), (_NAME, {"word": "meadow", "count": 4}))
@@ -80,6 +83,7 @@ class ForeignChat:
         self._family: Family | None = None
         self._opening: str | None = None  # what the template writes before the name of a call
         self._is_tried = False
+        self._is_fatal = False  # the engine died while it was tried
 
     def takes(self, request: ModelRequest) -> bool:
         """Whether this request is for the engine's own chat path. It was learned before whether there is one."""
@@ -107,13 +111,21 @@ class ForeignChat:
         return self._family
 
     def _try(self, calls: Sequence[Call]) -> bool:
-        """Whether the engine reads what the template writes; then how a call begins is known."""
+        """Whether the engine reads what the template writes; then how a call begins is known.
+
+        What the engine dies of is not tried again: else no request with tools would ever be answered.
+        """
+        if self._is_fatal:
+            return False
+        self._is_fatal = True
         try:
             self._opening = self._opening_of(calls)
         except UpstreamBroken:
+            log.warning("the local engine died of reading a call in the words of the model's chat template")
             raise
         except UpstreamError:
             self._opening = None  # the template refuses such a conversation, or the engine cannot read its calls
+        self._is_fatal = False
         return self._opening is not None
 
     def _opening_of(self, calls: Sequence[Call]) -> str | None:

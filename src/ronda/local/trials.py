@@ -28,6 +28,10 @@ CANARY = "\x1e"  # a character no model says unasked; it is one token in all but
 # The process in which they are tried: some 65 MB with the default model, whose file it shares with the other.
 PROVER = Sizing(slots=1, context=LEAST_CONTEXT, tokens=LEAST_CONTEXT)
 TRIAL_WATCH = Watch(memory=256 * 2**20, seconds=5.0)
+TRIAL_TOKENS = 3  # one is read, and two are said
+
+
+_TOO_LONG = " ".join([str(number) for number in range(4 * LEAST_CONTEXT)])  # a token for each, at least
 
 
 def digest_of(grammar: str) -> bytes:
@@ -60,8 +64,8 @@ class Trial:
 class ChatTrial:
     """The grammar that the engine makes of tools, by itself: it refuses what it cannot compile, so there is nothing to bind.
 
-    It compiles before it looks at the prompt's length, and the small process has no room for long lists of tools: that it says
-    so is as good as an answer. What tools are for is no part of the grammar.
+    It compiles before it looks at the prompt's length, and the small process has no room for this one: that it says so is as good
+    as an answer, and a large model has nothing to read. What tools are for is no part of the grammar.
     """
 
     is_bound = True
@@ -69,7 +73,7 @@ class ChatTrial:
     def __init__(self, body: dict[str, Any]) -> None:
         tools = [{**tool, "function": {**tool["function"], "description": ""}} for tool in body["tools"]]
         self.body = {
-            "messages": [{"role": "user", "content": "."}],
+            "messages": [{"role": "user", "content": _TOO_LONG}],
             "tools": tools,
             "tool_choice": body["tool_choice"],
             "parallel_tool_calls": body["parallel_tool_calls"],
