@@ -322,6 +322,8 @@ def _first_title(place: Place, asked: Sequence[Turn]) -> Raw:
     """Of a session that begins: the first words of what it was asked. Its owner may give it another, or none."""
     if place.parent != ROOT or place.upto or not (words := first_words(asked[:1])):
         return NO_LABELS
-    if len(words) > TITLE:  # at a word, if there is one
-        words = (words[:TITLE].rsplit(" ", 1)[0] or words[:TITLE]).rstrip() + "…"
+    if len(words) > TITLE:
+        cut = words[: TITLE - 1]
+        at = cut.rfind(" ")  # between words, unless most of it is one of them
+        words = (cut[:at] if at > TITLE // 2 else cut).rstrip() + "…"
     return Raw(encode(Labels(words)))

@@ -48,6 +48,7 @@ async def test_a_session_has_its_first_words_for_a_title_until_a_person_gives_an
         [third] = await sessions(served)
 
     assert first["title"].startswith("What is the weather? xxx")
+    assert first["title"].endswith("x…")
     assert len(first["title"]) == 80
     assert (second["title"], third["title"]) == ("Mine", None)
 
