@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.conformance.report import PartResult, Tally, same
-from tests.local.markup.foreign_shapes import FOREIGN, LEARNED
+from tests.local.markup.foreign_shapes import FOREIGN, KNOWN_TO_THE_ENGINE, LEARNED
 from tests.local.markup.learning import learned
 from tests.local.markup.outputs import Output, check, outputs, read
 from tests.local.markup.parsing import parse
@@ -45,7 +45,7 @@ def run(data: Path) -> PartResult:
         tally.check("templates that are taken for no other", name, partial(_is_not_known, template))
     path = default_path()
     if path is not None and importlib.util.find_spec("xllamacpp") is not None:
-        for shape in FOREIGN:
+        for shape in [*FOREIGN, *KNOWN_TO_THE_ENGINE]:
             asyncio.run(_play_foreign(ModelFile(DEFAULT, path), shape, tally))
     return tally.result()
 

@@ -74,6 +74,27 @@ FOREIGN: Final = [
     _foreign("like another Granite", objects("<function_call> ", "", listed=False, between="\n<function_call> ")),
 ]
 
+# A call is a message of its own, of which the engine knows by the words of the template.
+_ROLES: Final = (
+    "{%- if tools %}{{ 'function descriptions<|role_sep|>\n' }}{% for tool in tools %}{{ tool | tojson }}{% endfor %}"
+    "{{ '<|message_sep|>\n\n' }}{% endif %}"
+    "{%- for message in messages %}{{ ('function result' if message.role == 'tool' else message.role) + '<|role_sep|>\n' }}"
+    "{{ (message.content or '') + '<|message_sep|>\n\n' }}{%- if message.tool_calls %}"
+    "{%- set call = message.tool_calls[0].function %}"
+    '{{ \'function call<|role_sep|>\n{"name": "\' + call.name + \'", "arguments": \' }}{{ call.arguments | tojson }}'
+    "{{ '}<|message_sep|>\n\n' }}{% endif %}{% endfor %}"
+    "{%- if add_generation_prompt %}{{ 'assistant<|role_sep|>\n' }}{% endif %}"
+)
+
+
+def _in_a_role(calls: Sequence[Call]) -> str:
+    texts = [f'{{"name": "{name}", "arguments": {json.dumps(given)}}}' for name, given in calls]
+    return "".join([f"<|message_sep|>\n\nfunction call<|role_sep|>\n{text}" for text in texts])
+
+
+# The engine has a reader of its own for these; they are played in `make conformance` only.
+KNOWN_TO_THE_ENGINE: Final = [Shape("like GigaChat 3", "generic", _ROLES, _in_a_role, single=True)]
+
 # How they are written is learned: the engine cannot tell, or reads only the first of several calls.
 LEARNED: Final = [
     _foreign("like MiniMax, parameters in tags", _IN_TAGS),
