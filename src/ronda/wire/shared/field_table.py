@@ -1,23 +1,25 @@
 """The fields of a dialect's requests as one table: what becomes of each, for the documentation, and how it is read.
 
-Here is the one reader of fields that are a member of a request as they are. A field of which a dialect's reader makes more than
-one value, or which it checks together with others, has a row without `into`: the reader of the dialect reads it itself. `fields`
-raises errors.
+`fields.read_members` reads the fields that are a member of a request as they are. A field of which a dialect's reader makes more
+than one value, or which it checks together with others, has a row without `into`: the reader of the dialect reads it itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from msgspec import Raw, Struct
 
 from ronda.wire.shared import fields as fields_of
 from ronda.wire.shared.fields import (
+    Members,
     read_background,
     read_bounded,
     read_disabled_tools,
     read_disconnect,
+    read_members,
     read_permission,
     whole,
 )
@@ -42,36 +44,22 @@ class Field(NamedTuple):
     fate: str = "read"
 
 
-class Members(NamedTuple):
-    """What a request says that goes straight into a `DoorRequest`, its `Options` and its `AnswerOptions`."""
-
-    request: dict[str, Any]
-    options: dict[str, Any]
-    answer: dict[str, Any]
-
-
 class Table:
     def __init__(self, rows: Iterable[Field]) -> None:
         self.rows: Final = tuple(rows)
         self.fates: Final[dict[str, str]] = {}
         for row in self.rows:
             self.fates.setdefault(row.name, row.fate)
-        self._read: Final = [
+        readers = [
             (row.name, row.type.read if isinstance(row.type, Reads) else _reader(row.type), *_target(row.into))
             for row in self.rows
             if row.into
         ]
+        self.read: Final[Callable[[Mapping[str, Raw]], Members]] = partial(read_members, readers)
 
     def names(self, fate: str) -> frozenset[str]:
         """Those whose fate begins with this word."""
         return frozenset([name for name, said in self.fates.items() if said.startswith(fate)])
-
-    def read(self, fields: Mapping[str, Raw]) -> Members:
-        members = Members({}, {}, {})
-        for name, read, index, member in self._read:
-            if name in fields:
-                members[index][member] = read(fields, name)
-        return members
 
 
 def _reader(kind: Any) -> Callable[[Mapping[str, Raw], str], Any]:

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sized
 from functools import lru_cache
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw
@@ -78,6 +78,22 @@ def field(fields: Mapping[str, Raw], name: str, kind: Any, default: T) -> T:
     if raw is None:
         return default
     return decode_field(raw, kind, name)  # type: ignore[no-any-return]  # `kind` says which type it is
+
+
+class Members(NamedTuple):
+    """What goes straight into a `DoorRequest`, its `Options` and its `AnswerOptions`."""
+
+    request: dict[str, Any]
+    options: dict[str, Any]
+    answer: dict[str, Any]
+
+
+def read_members(readers: Iterable[tuple[str, Any, int, str]], fields: Mapping[str, Raw]) -> Members:
+    members = Members({}, {}, {})
+    for name, read, index, member in readers:  # of a `field_table`
+        if name in fields:
+            members[index][member] = read(fields, name)
+    return members
 
 
 def read_permission(fields: Mapping[str, Raw]) -> Approval:
