@@ -15,11 +15,10 @@ from tests.tools.api_server import Api
 
 from ronda.errors import BadConfig
 from ronda.tools.search.backend import Backend, Query, Result, SearchFailed
-from ronda.tools.search.callback import CallbackBackend
 from ronda.tools.search.duckduckgo import DuckDuckGo, read_results
 from ronda.tools.search.folder import FolderBackend
 from ronda.tools.search.json_api import JsonApi, JsonBackend, Searxng
-from ronda.tools.search.settings import open_backend, read_settings
+from ronda.tools.search.settings import CallbackBackend, open_backend, read_settings
 from ronda.wire.web.search import SearchOptions
 
 

@@ -21,10 +21,10 @@ from ronda.tools.fetch.addresses import AllowList
 from ronda.tools.fetch.fetcher import Fetcher
 from ronda.tools.fetch.pages import PageReader
 from ronda.tools.search.backend import Query, Result, SearchFailed
-from ronda.tools.search.callback import CallbackBackend
 from ronda.tools.search.history import SearchHistory
 from ronda.tools.search.json_api import Searxng
 from ronda.tools.search.searcher import Searcher
+from ronda.tools.search.settings import CallbackBackend
 from ronda.tools.search.tool import ExtractTool, SearchTool, search_tools
 from ronda.wire.web.citations import cite, sources_of
 from ronda.wire.web.search import ANY_WEB, EXTRACT, SEARCH, Location, SearchOptions, WebTools

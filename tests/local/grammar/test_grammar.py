@@ -15,8 +15,8 @@ from tests.schema.any_schema import tool_schemas
 
 from ronda.errors import BadRequest
 from ronda.local.grammar import BoundedSchema, Cost, TooSmall, is_exact
-from ronda.local.grammar.formats import PATTERNS
 from ronda.local.grammar.patterns import Unreadable, analyse
+from ronda.local.grammar.reader import PATTERNS
 from ronda.schema.bounds import SchemaError
 from ronda.schema.validate import Validator
 

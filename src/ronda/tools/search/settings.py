@@ -22,13 +22,34 @@ from ronda.tools.fetch.addresses import AllowList
 from ronda.tools.fetch.fetcher import Fetcher
 from ronda.tools.fetch.page_worker import PageWorkers
 from ronda.tools.fetch.pages import PageReader
-from ronda.tools.search.backend import Backend, NoBackend
-from ronda.tools.search.callback import CallbackBackend
+from ronda.tools.function import call_either
+from ronda.tools.search.backend import Backend, NoBackend, Query, Result, SearchFailed
 from ronda.tools.search.duckduckgo import ADDRESS, DuckDuckGo
 from ronda.tools.search.folder import FolderBackend
 from ronda.tools.search.json_api import JsonApi, JsonBackend, Searxng
 from ronda.tools.search.rank import Embed
 from ronda.tools.search.searcher import Searcher
+
+# A function of the program's → results: `fn(query) → [{title, description, url, content}]`, plain or async.
+
+
+class CallbackBackend:
+    finds_pages = False
+
+    def __init__(self, function: Callable[[str], Any]) -> None:
+        self._function = function
+
+    async def search(self, query: Query) -> list[Result]:
+        try:
+            value = await call_either(self._function, query.text)
+        except Exception as error:  # the program's own function: whatever it raises is news for the model
+            raise SearchFailed(f"the search failed: {type(error).__name__}: {error}") from error
+        try:
+            return msgspec.convert(value, list[Result], from_attributes=True)[: query.count]
+        except msgspec.ValidationError as error:
+            raise SearchFailed(
+                f"the search callback has to return a list of {{title, description, url, content}}: {error}"
+            ) from error
 
 
 class DuckDuckGoSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field="backend", tag="duckduckgo"):

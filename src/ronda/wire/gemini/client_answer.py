@@ -6,7 +6,7 @@ back; only texts that bear nothing but themselves are joined, so no signature mo
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -24,18 +24,47 @@ from ronda.core.parts import (
     Usage,
 )
 from ronda.errors import UpstreamBroken, UpstreamError
-from ronda.wire.codec.json import UNREADABLE, decode_text, encode
+from ronda.wire.codec.json import UNREADABLE, decode_or, decode_text, encode
 from ronda.wire.codec.surrogates import mend_surrogates
 from ronda.wire.gemini import native_api
 from ronda.wire.gemini.calls import CallPiece, GrowingCall
 from ronda.wire.gemini.contents import made_up_id
 from ronda.wire.gemini.errors import envelope_error
 from ronda.wire.gemini.frames import Frames
-from ronda.wire.gemini.logprobs import chat_logprobs
 from ronda.wire.gemini.tools import Tools
 from ronda.wire.upstream.logprobs import join_logprobs
 from ronda.wire.upstream.stop_reasons import stop_with
 from ronda.wire.upstream.stream import ChoicesStream, cut_short
+
+# Gemini's `logprobsResult` → token probabilities in the form of Chat Completions, which the loop carries.
+
+
+class _Token(Struct, frozen=True, rename="camel"):
+    token: str = ""
+    log_probability: float = 0.0
+
+
+class _Candidates(Struct, frozen=True):
+    candidates: list[_Token] = []
+
+
+class _Result(Struct, frozen=True, rename="camel"):
+    chosen_candidates: list[_Token] = []
+    top_candidates: list[_Candidates] = []
+
+
+def chat_logprobs(raw: Raw) -> Raw:
+    result = decode_or(_Result(), _Result, raw)  # not worth an answer
+    tops = [step.candidates for step in result.top_candidates]
+    content = [
+        {**_token(token), "top_logprobs": [_token(one) for one in (tops[n] if n < len(tops) else ())]}
+        for n, token in enumerate(result.chosen_candidates)
+    ]
+    return Raw(encode({"content": content})) if content else NULL
+
+
+def _token(token: _Token) -> dict[str, Any]:
+    return {"token": token.token, "logprob": token.log_probability, "bytes": list(token.token.encode())}
 
 
 class _Usage(Struct, frozen=True, gc=False, rename="camel"):
