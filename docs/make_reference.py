@@ -1,13 +1,16 @@
-"""Writes docs/reference.md from the code: the public API, the exceptions, and the addresses of the server."""
+"""Writes docs/reference.md from the code: the names of the public modules, the exceptions, and the addresses of the server."""
 
 from __future__ import annotations
 
 import inspect
 import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import ronda
+import ronda.prompty
+import ronda.testing
 from ronda import errors
 from ronda.journal.memory import MemoryJournal
 from ronda.server.app import Server, create_app
@@ -24,7 +27,7 @@ HEAD = """# Reference
 
 
 def page() -> str:
-    return HEAD + _names() + _errors() + _addresses()
+    return HEAD + _names(ronda) + _names(ronda.prompty) + _names(ronda.testing) + _errors() + _addresses()
 
 
 def _first_sentence(text: str | None) -> str:
@@ -32,11 +35,11 @@ def _first_sentence(text: str | None) -> str:
     return paragraph.replace("|", "\\|")
 
 
-def _names() -> str:
-    """What `from ronda import …` has."""
-    lines = ["\n## Names to import from ronda\n", "| name | is |", "|---|---|"]
-    for name in sorted(ronda.__all__, key=str.lower):
-        value = getattr(ronda, name)
+def _names(module: ModuleType) -> str:
+    """What `from … import …` has."""
+    lines = [f"\n## Names to import from {module.__name__}\n", "| name | is |", "|---|---|"]
+    for name in sorted(module.__all__, key=str.lower):
+        value = getattr(module, name)
         kind = "class" if inspect.isclass(value) else "function" if callable(value) else "value"
         text = _first_sentence(value.__doc__) if _has_doc(value) else ""
         lines.append(f"| `{name}` | {kind}. {text} |" if text else f"| `{name}` | {kind} |")

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ronda.agent import RunOptions
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 FOR_CONTRIBUTORS = [ROOT / "CONTRIBUTING.md", ROOT / "tests" / "README.md"]
@@ -68,3 +70,11 @@ def test_every_file_that_a_page_for_contributors_names_is_there(page: Path) -> N
     named = [path for path in NAMED.findall(page.read_text()) if "NAME" not in path]
 
     assert [path for path in named if not any((root / path).exists() for root in roots)] == []
+
+
+def test_the_page_on_the_library_has_every_option_of_a_run() -> None:
+    text = (ROOT / "docs/library.md").read_text()
+    table = text[text.index("## Options of a run") : text.index("## Speaking into a run")]
+    assert sorted(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE)))) == sorted(
+        [*RunOptions.__annotations__, "tools"]
+    )

@@ -35,6 +35,7 @@ def register_connection(name: str, connection: Registered | Mapping[str, Any]) -
 
 
 def get_connection(name: str) -> Registered:
+    """What was registered under the name. A name that is not there is an error that lists those that are."""
     with _lock:
         found = _registered.get(name)
         known = quote_names(sorted(_registered))
@@ -45,6 +46,7 @@ def get_connection(name: str) -> Registered:
 
 
 def clear_connections() -> None:
+    """Forget what was registered."""
     with _lock:
         _registered.clear()
 

@@ -150,6 +150,7 @@ class Capabilities(Struct, frozen=True):
 
 
 def read_capabilities(path: Path) -> Capabilities:
+    """What the models of providers can do: a table in a JSON file, for `enrich`."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Capabilities)
     except (OSError, msgspec.MsgspecError) as error:

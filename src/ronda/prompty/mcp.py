@@ -44,6 +44,7 @@ def register(servers: Iterable[McpServer]) -> None:
 
 
 def clear_mcp_servers() -> None:
+    """Forget what was registered."""
     with _lock:
         _registered.clear()
 

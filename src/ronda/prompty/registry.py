@@ -75,11 +75,13 @@ def register_tool(name: str, handler: Handler) -> None:
 
 
 def get_tool(name: str) -> Handler | None:
+    """The function that was registered for tools of this name."""
     with _lock:
         return _by_name.get(name)
 
 
 def clear_tools() -> None:
+    """Forget what was registered."""
     with _lock:
         _by_name.clear()
 
@@ -105,6 +107,7 @@ def _as_handler(kind: str, handler: Any) -> KindHandler:
 
 
 def get_tool_handler(kind: str) -> KindHandler | None:
+    """The function that was registered for tools of this kind."""
     with _lock:
         return _by_kind.get(kind)
 

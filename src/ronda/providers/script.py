@@ -43,6 +43,8 @@ from ronda.errors import BadConfig, UpstreamBroken, UpstreamError
 
 
 class Call(Struct, frozen=True, forbid_unknown_fields=True):
+    """One call of a tool, for `calls(Call(…), Call(…))`: several in one turn."""
+
     name: str
     arguments: dict[str, Any] | str = {}
     id: str | None = None
@@ -64,6 +66,7 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def says(text: str, **more: Any) -> Line:
+    """Answer with this text."""
     return Line(text=text, **more)
 
 
@@ -73,6 +76,7 @@ def calls(*asked: str | Call, text: str = "", **arguments: Any) -> Line:
 
 
 def fails(error: str, status: int | None = None, retry_after: float | None = None) -> Line:
+    """Fail as a model's server does, with this HTTP status."""
     return Line(error=error, status=status, retry_after=retry_after)
 
 
