@@ -104,7 +104,7 @@ class PostgresServer:
         return self.pid
 
     def listen(self, address: str) -> None:
-        """On this address alone, from the next start on; whoever reaches it is let in."""
+        """On this address alone, from the next start on; every client that reaches it is let in."""
         self.address = address
         with (self.folder / "data" / "pg_hba.conf").open("a") as file:
             file.write(f"host all all {address}/30 trust\n")

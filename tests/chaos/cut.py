@@ -82,7 +82,7 @@ class Cut:
             task.cancel()
 
     def refuse(self) -> None:
-        """As when the database is stopped: connections end, and nobody gets a new one. There is no way back."""
+        """As when the database is stopped: connections end, and no client gets a new one. There is no way back."""
         asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(30)
 
     async def _start(self) -> int:

@@ -49,7 +49,7 @@ def run_vectors(data: Path, checks: dict[str, Callable[[Json], None]]) -> PartRe
 
 
 def prompty_total(data: Path) -> str:
-    """All vectors of the folder, those that nobody checks too."""
+    """All vectors of the folder, those without a check too."""
     file = data / "prompty" / "vectors.json"
     if not file.is_file():
         return "prompty vectors: none here"

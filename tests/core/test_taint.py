@@ -90,7 +90,7 @@ def specs_of(tools: list[frozenset[str]]) -> tuple[ToolSpec, ...]:
 def test_nothing_is_sent_out_unasked_once_both_kinds_were_read(
     tools: list[frozenset[str]], rounds: list[list[tuple[int, bool]]]
 ) -> None:
-    """And nobody is asked before."""
+    """And no person is asked before."""
     played = Played(specs_of(tools))
     read: set[str] = set()
     for calls in rounds:

@@ -397,6 +397,6 @@ def test_a_run_that_ends_has_no_open_question() -> None:
 
 async def test_a_run_with_nothing_to_do_that_does_not_wait_fails_loudly() -> None:
     run = asked_for("again")
-    run.apply(ToolStarted("a"))  # under way in a driver that is gone, and nobody called `recover`
+    run.apply(ToolStarted("a"))  # under way in a driver that is gone, and `recover` was not called
     with pytest.raises(ProtocolError, match="nothing to do"):
         await drive(run, provider=Replayed([]), tools=tools(), emit=lambda batch: None)

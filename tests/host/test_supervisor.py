@@ -38,7 +38,7 @@ async def test_a_task_that_fails_is_logged_by_its_name_and_started_again(caplog:
     assert first == "the tidying of files ended, and is started again in 1 s"
     assert second == "the tidying of files ended, and is started again in 2 s: there: it is away"
     assert third == "the tidying of files ended, and is started again in 4 s"
-    assert "ValueError: odd" in caplog.text  # with its traceback: nobody raised it on purpose
+    assert "ValueError: odd" in caplog.text  # with its traceback: it was not raised on purpose
 
 
 async def test_pauses_grow_up_to_a_minute_and_begin_anew_when_a_task_has_lasted() -> None:

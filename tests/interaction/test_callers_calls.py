@@ -183,7 +183,7 @@ async def test_a_call_of_another_tool_does_not_count_where_one_is_named(
 
 
 async def test_a_call_that_is_not_known_is_not_shown_before_the_turn_is_over(door: Door) -> None:
-    """Where the caller runs the loop it gets what the model wrote, also of tools that nobody has: but in one piece."""
+    """Where the caller runs the loop it gets what the model wrote, also of tools that do not exist: but in one piece."""
     async with door.serving(ScriptedModel(calls(Call("nobody", {"q": "x"})))) as served:
         heard = await ask(served, "chat", True, [ASK])
 

@@ -152,7 +152,7 @@ async def test_an_answer_that_will_not_change_is_asked_for_once(door: Door, stat
 
 @pytest.mark.parametrize("name", ["chat", "conversations"])
 async def test_a_call_that_reached_nobody_is_sent_again(door: Door, stream: bool, name: str) -> None:
-    """Nobody listens at first: whoever waits before the third try lets somebody."""
+    """No server listens at first; the pause before the third try starts one."""
     model, heard, servers = script(), list[Json](), list[asyncio.Task[asyncio.Server]]()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""What a tool gives and gets: progress, details and files; who it runs for, until when, and somebody to ask."""
+"""What a tool gives and gets: progress, details and files; who it runs for, until when, and a person to ask."""
 
 from __future__ import annotations
 

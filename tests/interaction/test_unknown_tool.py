@@ -1,4 +1,4 @@
-"""A tool nobody can run: the model is told so, three times in a row at most; the library raises, with fixed texts."""
+"""A tool that nothing can run: the model is told so, three times in a row at most; the library raises, with fixed texts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_library_raises_when_there_are_no_tools_at_all() -> None:
 
 
 class Declared:
-    """A tool that an agent declares and nobody runs."""
+    """A tool that an agent declares and nothing runs."""
 
     spec = ToolSpec("serch", kind="caller")
 

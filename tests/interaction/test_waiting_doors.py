@@ -1,4 +1,4 @@
-"""A run that waits for a person, seen at every door: its answer ends and says so, and the run goes on when somebody has
+"""A run that waits for a person, seen at every door: its answer ends and says so, and the run goes on when a person has
 answered."""
 
 from __future__ import annotations
@@ -289,7 +289,7 @@ async def test_a_run_that_waits_is_cancelled_although_nobody_drives_it(door: Doo
 
 
 async def test_a_run_that_is_not_stored_asks_nobody(door: Door, stream: bool) -> None:
-    """Nobody could find it in order to answer."""
+    """No person could find it in order to answer."""
     files, model = Deleting(), script()
     async with door.serving(model, files.tool) as served:
         heard, _ = await send(served, "responses", body_for("responses", stream, store=False))

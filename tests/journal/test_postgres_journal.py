@@ -86,7 +86,7 @@ async def test_a_process_that_counts_as_gone_is_told_when_it_writes(processes: P
     frozen.append("a", [ModelStarted(0)])
     with pytest.raises(JournalConflict):
         await frozen.barrier("a")
-    frozen.append("b", finish())  # nobody has taken this one
+    frozen.append("b", finish())  # this one was not taken
     await frozen.barrier("b")
     other.append("a", finish())
     await other.barrier("a")
@@ -181,7 +181,7 @@ async def test_whoever_waits_is_told_that_a_run_has_grown(processes: Processes) 
 
 async def test_who_follows_a_run_looks_for_what_no_notice_told(processes: Processes) -> None:
     one, other = processes.open(), processes.open()
-    one._presence._channel = "another"  # whoever listens hears nothing of it
+    one._presence._channel = "another"  # listeners hear nothing of it
     one.append("a", [start("a", outlives=True)])
     await one.barrier("a")
     one.append("a", [TextDelta("Hel")])
@@ -237,7 +237,7 @@ async def test_a_release_does_not_take_a_run_from_the_task_that_resumes_it_meanw
             journal.append("a", events)
             await journal.barrier("a")
 
-    database.late = 1  # whoever is the second to take it is told so after the first has released it
+    database.late = 1  # the second process that takes it is told so after the first has released it
     async with soon():
         await asyncio.gather(look(), answer())
     assert await journal.read("a") == [start("a"), ModelStarted(0), *finish()]

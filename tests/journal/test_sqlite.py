@@ -243,7 +243,7 @@ async def test_closing_tells_what_could_not_be_kept(path: Path) -> None:
 
 @pytest.fixture
 def readable_only() -> Iterator[Path]:
-    """A journal in a folder that everybody may read and nobody may write, for somebody without special rights."""
+    """A journal in a folder that all may read and none may write, for a user without special rights."""
     folder = Path(tempfile.mkdtemp())
     asyncio.run(SqliteJournal(folder / "journal.db").close())
     (folder / "journal.db").chmod(0o444)

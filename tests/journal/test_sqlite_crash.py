@@ -169,7 +169,7 @@ async def test_a_damaged_file_is_said_to_be_one_when_it_is_written_to(tmp_path: 
 async def test_a_file_that_is_gone_is_noticed_by_whoever_writes_next(
     tmp_path: Path, instead: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SQLite would go on writing into a file that nobody can find again. (Looked for once a second; here, always.)"""
+    """SQLite would go on writing into a file that cannot be found again. (Looked for once a second; here, always.)"""
     monkeypatch.setattr("ronda.journal.sqlite_commits.LOOK_EVERY", 0.0)
     path = tmp_path / "journal.db"
     journal = SqliteJournal(path)

@@ -24,7 +24,7 @@ def large(sign: str) -> ModelFinished:
 
 
 class Gate:
-    """Holds whoever writes a large value, until it is opened."""
+    """Holds the thread that writes a large value, until it is opened."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._may_pass = threading.Event()

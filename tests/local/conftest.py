@@ -38,7 +38,7 @@ def engine(model_file: ModelFile) -> Engine:
 
 @pytest.fixture(scope="session")
 def narrow(model_file: ModelFile, engine: Engine) -> Engine:
-    """One slot: whoever comes second waits."""
+    """One slot: the second call waits."""
     return Engine(model_file, Sizing(slots=1, context=1024, tokens=1024, batch=32))
 
 

@@ -16,7 +16,7 @@ async def settle() -> None:
 
 
 async def is_free(room: Room) -> bool:
-    """Whether somebody who wants ten tokens is let in at once."""
+    """Whether a client that wants ten tokens is let in at once."""
     entering = asyncio.create_task(room.enter(10))
     await settle()
     if entering.done():

@@ -196,7 +196,7 @@ def test_a_door_left_by_a_killed_process_is_removed(short_path: str, monkeypatch
 async def test_a_grammar_that_gets_through_to_the_engine_ends_nothing_but_its_own_request(
     model_file: ModelFile, text: str
 ) -> None:
-    """Past the bounds, as a bomb that nobody has thought of yet would be."""
+    """Past the bounds, as an unknown bomb would be."""
     mortal = Engine(model_file, Sizing(slots=2, context=512, tokens=512, batch=32))
     await mortal.load()
     began = asyncio.Event()

@@ -1,4 +1,4 @@
-"""How many at once, with how much context: the same at every start, more where somebody says so."""
+"""How many at once, with how much context: the same at every start, more where a setting says so."""
 
 from __future__ import annotations
 

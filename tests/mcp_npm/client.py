@@ -31,7 +31,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {"add_numbers": {"a": 2, "b": 3}}
 
 
 class Person:
-    """Whoever is asked takes what is proposed."""
+    """The person who is asked takes what is proposed."""
 
     files: tuple[File, ...] = ()
     whole_results: frozenset[str] = frozenset()
@@ -71,7 +71,7 @@ class Browser:
             await answer.read()
 
     async def pasted(self) -> str:
-        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]  # nobody pastes
+        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]  # no address is pasted
 
 
 async def main(url: str) -> None:

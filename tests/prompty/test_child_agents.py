@@ -174,7 +174,7 @@ def test_what_is_given_to_a_run_also_runs_what_its_children_declare(tmp_path: Pa
     assert invoke_agent(top, {"q": "go"}, tools={"look_up": lambda q: f"<{q}>"}) == "done"
 
     assert heard(below) == [ToolResult("call_0_0", "<z>")]
-    # … and is shown to nobody who does not declare it.
+    # … and is shown only to those that declare it.
     assert [spec.name for spec in child.requests[0].tools] == ["deeper"]
 
 

@@ -194,7 +194,7 @@ async def test_connections_that_end_while_nobody_uses_them_are_forgotten() -> No
         assert len(connections(here)) == 20
         hurry.set()
         async with soon():
-            while connections(here):  # noqa: ASYNC110  # there is nobody who could say so
+            while connections(here):  # noqa: ASYNC110  # nothing reports it
                 await asyncio.sleep(0)
 
 
@@ -259,7 +259,7 @@ def test_an_event_loop_that_is_over_is_let_go(run: Any, elsewhere: str) -> None:
 
 def test_so_is_one_that_was_closed_without_a_word(elsewhere: str) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # it is for whoever closes a loop so
+        warnings.simplefilter("ignore", ResourceWarning)  # it is for programs that close a loop so
         loops = []
         for _ in range(3):
             loop = asyncio.new_event_loop()

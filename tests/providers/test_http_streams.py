@@ -1,4 +1,4 @@
-"""A stream of a model's server, read where it arrives: however it is cut, whoever is told of it, and whatever goes wrong."""
+"""A stream of a model's server, read where it arrives: however it is cut, whichever reader gets it, and whatever goes wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What providers do about answers that would not do: grammars too large, forms under other names, ids nobody gave."""
+"""What providers do about answers that would not do: grammars too large, forms under other names, ids that were not given."""
 
 from __future__ import annotations
 

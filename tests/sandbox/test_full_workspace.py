@@ -43,7 +43,7 @@ PAUSE = "\n        import signal; signal.pause()"
 
 @pytest.fixture
 def full(layer: str, opened: OpenSandbox, workspace: Path) -> OpenFull:
-    """Opens a sandbox whose first program was ended at once. Nobody looks through a folder before each start, so it is then that
+    """Opens a sandbox whose first program was ended at once. No folder is looked through before each start, so it is then that
     the excess shows."""
 
     async def open_full() -> Sandbox:
@@ -64,7 +64,7 @@ async def test_what_is_too_much_can_be_deleted_and_then_there_is_room(full: Open
 
 
 async def test_a_tree_that_was_too_deep_can_be_deleted(layer: str, opened: OpenSandbox) -> None:
-    """Its program had to be ended because nobody could tell how much was down there. Now that is known, and is not too much."""
+    """Its program had to be ended because it was not known how much was down there. Now that is known, and is not too much."""
     sandbox = await opened(layer, max_disk_mb=10)
     assert (await python(sandbox, DISK_BOMBS["a folder too deep to look into"] + PAUSE)).ended.why == "disk"
 

@@ -217,7 +217,7 @@ def test_a_server_removes_no_group_that_another_tries_or_uses(tmp_path: Path) ->
 
 
 def test_groups_of_servers_that_are_no_more_are_removed(tmp_path: Path) -> None:
-    """And no other: not those of a server that runs, of one in another container, or those whose owner nobody can tell."""
+    """And no other: not those of a server that runs, of one in another container, or those whose owner is not known."""
     here = os.stat("/proc/self/ns/pid").st_ino
     alive, gone = os.getpid(), 4194999
     others = [

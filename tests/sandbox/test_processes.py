@@ -1,4 +1,4 @@
-"""A program in a sandbox from its start to its end: output as it comes, frames, interrupts, and nobody left behind."""
+"""A program in a sandbox from its start to its end: output as it comes, frames, interrupts, and no process left behind."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def running(token: str) -> list[str]:
 
 async def until_gone(token: str) -> None:
     async with soon():
-        while running(token):  # noqa: ASYNC110  # processes of others tell nobody when they end
+        while running(token):  # noqa: ASYNC110  # the end of another's process is not reported
             await asyncio.sleep(0.01)
 
 

@@ -61,7 +61,7 @@ class Node(msgspec.Struct):
 
 
 class Address(pydantic.BaseModel):
-    """Where somebody lives."""
+    """Where a person lives."""
 
     street: str
     zip: str = pydantic.Field(pattern=r"^\d{5}$")
@@ -226,7 +226,7 @@ def test_pydantic_models_are_described_and_read_by_pydantic() -> None:
 
     address = {
         "title": "Address",
-        "description": "Where somebody lives.",
+        "description": "Where a person lives.",
         "type": "object",
         "properties": {
             "street": {"title": "Street", "type": "string"},

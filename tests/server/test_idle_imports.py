@@ -1,4 +1,4 @@
-"""A server has in memory what it needs: what it was not given, and dialects that nobody has spoken, are not loaded."""
+"""A server has in memory what it needs: what it was not given, and dialects that no client has spoken, are not loaded."""
 
 from __future__ import annotations
 

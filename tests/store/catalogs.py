@@ -237,7 +237,7 @@ class ClaimsContract(Contract):
     async def test_what_was_let_go_can_be_claimed_again(self) -> None:
         async with self.opened() as catalog:
             claims = catalog.claims
-            claims.release("ann", "x")  # which nobody has
+            claims.release("ann", "x")  # which is not claimed
             assert await claims.claim("ann", "x") is True
             claims.release("ann", "x")
             assert await claims.claim("ann", "x") is True

@@ -263,7 +263,7 @@ Late()
 
 
 async def test_an_answer_written_ahead_is_not_that_of_the_next_call(sessions: Sessions) -> None:
-    """Nobody knows the name of a call before it is made."""
+    """The name of a call is not known before it is made."""
     first = await sessions.python(AHEAD)
     second = await sessions.python("1")
 

@@ -1,4 +1,4 @@
-"""What trips a program that calls OpenAI and those who speak like it: each test is one observation from the field."""
+"""What trips a program that calls OpenAI and services that speak like it: each test is one observation from the field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON of a conversation: a huge text is encoded in pieces, which nobody who reads it can tell."""
+"""JSON of a conversation: a huge text is encoded in pieces, which a reader cannot tell."""
 
 from __future__ import annotations
 

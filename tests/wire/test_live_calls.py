@@ -42,7 +42,7 @@ def streamed(name: str, run: Run, events: list[Event], *, alone: bool) -> Heard:
 
 def called(heard: Heard) -> list[tuple[str, Any]]:
     """Arguments as what they mean, where they mean something: Messages has objects, so what is whole is written anew there, with
-    slips mended and what nobody can read under a name of its own; what went out as it arrived is the model's own text."""
+    slips mended and what cannot be read under a name of its own; what went out as it arrived is the model's own text."""
     return [(name, _read(arguments)) for name, arguments in heard.calls]
 
 

@@ -27,7 +27,7 @@ def frame(event: Json) -> bytes:
 
 
 def events(*output: Json, cut: Callable[[str], list[str]] = lambda text: [text]) -> list[Json]:
-    """A stream as OpenAI has it, but for the numbers nobody reads."""
+    """A stream as OpenAI has it, but for the numbers that are not read."""
     said: list[Json] = [{"type": "response.created", "response": response(status="in_progress")}]
     for at, item in enumerate(output):
         where = {"output_index": at, "item_id": item["id"]}

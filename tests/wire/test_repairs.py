@@ -55,7 +55,7 @@ def test_what_is_missing_and_what_is_too_much_is_told_where_it_stands() -> None:
 
 
 def spread(turns: list[Turn]) -> list[object]:
-    """Results one by one: whether they stand in one turn or in several is no difference to anybody."""
+    """Results one by one: whether they stand in one turn or in several makes no difference."""
     return [one for turn in turns for one in (turn.results if type(turn) is ToolTurn else [turn])]
 
 

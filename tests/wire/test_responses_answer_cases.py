@@ -272,7 +272,7 @@ def test_a_seal_that_was_tampered_with_is_nothing(at: int, put: str) -> None:
 
 
 def _same_bits(one: str, other: str) -> bool:
-    """The last letter of base64 has bits that nobody reads."""
+    """The last letter of base64 has bits that are not read."""
     return one[:-3] == other[:-3]
 
 

@@ -376,7 +376,7 @@ OPEN: Final = [
 
 @pytest.mark.parametrize(("schema", "value"), OPEN)
 def test_what_nobody_described_may_hold_objects_and_lists(schema: Any, value: Any) -> None:
-    """In what a call gets that must come when nobody says how long the answer may be."""
+    """In what a call gets that must come when no limit of the answer is given."""
     fitted = BoundedSchema(schema).fit(450)
 
     assert Validator(fitted.schema).problems(value) == []

@@ -104,5 +104,5 @@ LEARNED: Final = [
     _foreign("like MiniCPM", rows('<function name="{}">', '<param name="', '">', "</param>", "</function>")),
 ]
 
-# Words, and neither tags nor JSON: nobody can tell where a value ends.
+# Words, and neither tags nor JSON: nothing tells where a value ends.
 UNREAD: Final = [_foreign("like nothing else", rows("CALL {} ", "WITH ", " SET TO ", " ", "END "))]

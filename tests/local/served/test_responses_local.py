@@ -1,4 +1,4 @@
-"""The tool-calling case of Open Responses on the default local model: nobody forces the call."""
+"""The tool-calling case of Open Responses on the default local model: the call is not forced."""
 
 from __future__ import annotations
 

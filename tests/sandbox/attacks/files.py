@@ -141,7 +141,7 @@ def truncate_by_openat2(host: dict[str, Any]) -> Any:
 
 @attack
 def truncate_a_file_that_may_be_read(host: dict[str, Any]) -> Any:
-    """It is one of those that the policy lets it read, and its permissions let anybody write."""
+    """It is one of those that the policy lets it read, and its permissions let every user write."""
     return os.open(host["readable"], os.O_RDONLY | os.O_TRUNC)
 
 

@@ -173,7 +173,7 @@ async def test_a_run_with_another_tool_at_work_does_not_wait(door: Door) -> None
     [
         ({"arguments": {"color": "red"}}, {"color": "red", "shade": "dark", "count": 2}),
         ({"arguments": {"color": "red", "shade": "light", "count": 0}}, {"color": "red", "shade": "light", "count": 0}),
-        ({"arguments": {}}, None),  # nobody says which color
+        ({"arguments": {}}, None),  # no color is given
     ],
 )
 async def test_an_answer_gets_the_defaults_of_what_it_leaves_out(door: Door, answer: Any, known: Any) -> None:
@@ -268,7 +268,7 @@ async def test_a_server_is_answered_no_more_than_the_run_has_left() -> None:
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 async def test_a_server_that_may_not_is_refused(door: Door, era: str) -> None:
-    """In the newer protocol nobody may."""
+    """In the newer protocol no client may."""
     model = ScriptedModel(calls("every_sample"), says("done"))
     config = program(sampling=era == "auto", era=era)
     async with door.serving(model, mcp=[config]) as served:

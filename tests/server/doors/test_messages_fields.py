@@ -248,7 +248,7 @@ async def test_tools_of_anthropic_s_own_go_to_anthropic_as_they_came(door: Door)
     assert upstream.requests[0]["tools"] == [search, deferred]
 
 
-# ---- what nobody has here --------------------------------------------------------------------------------------------
+# ---- what is not to be had here----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -341,7 +341,7 @@ async def test_a_version_nobody_has_heard_of_is_refused(door: Door) -> None:
     assert "'anthropic-version' is '2020-01-01'" in raw.json["error"]["message"]
 
 
-# ---- blocks nobody has heard of --------------------------------------------------------------------------------------
+# ---- blocks that are not known --------------------------------------------------------------------------------------
 
 NOVELTIES: dict[str, Json] = {
     "user": {"messages": [heard(text("hi"), {"type": "hologram", "data": "x"})]},

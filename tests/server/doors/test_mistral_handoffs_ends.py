@@ -180,7 +180,7 @@ async def test_a_crash_behind_a_handoff_leaves_the_conversation_as_it_was(door: 
             started = await anext(aiter(stream))
             await stuck.thinking.wait()
             conversation_id, model = started.data.conversation_id, ScriptedModel(says("Hello."))
-            # Another server finds what the first one has written down, and that nobody goes on with it.
+            # Another server finds what the first one has written down, and that no process goes on with it.
             left = Remembering()
             for run in journal.runs:
                 left.append(run, await journal.read(run))
@@ -218,7 +218,7 @@ async def test_a_conversation_that_was_handed_over_survives_a_restart_of_the_ser
 
 
 class Committing(Remembering):
-    """A journal that keeps what it has taken when somebody waits for it, and remembers what each such time brought."""
+    """A journal that keeps what it has taken when a writer waits for it, and remembers what each such time brought."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Files with names that nobody would choose, made by code: the answer is whole, whatever they are called."""
+"""Files with names that no person would choose, made by code: the answer is whole, whatever they are called."""
 
 from __future__ import annotations
 

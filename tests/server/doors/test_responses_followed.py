@@ -94,7 +94,7 @@ async def test_one_that_watches_beside_others_and_falls_behind_is_told_and_nobod
         asking = asyncio.create_task(post(served, {"input": "go", "stream": True}))
         run = await under_way(served)
         async with stalled(served, ResponseFollower(served, run).address) as reader:
-            whole = events_of(await asking)  # which nobody has held back
+            whole = events_of(await asking)  # which was not held back
             rest = await reader.read(-1)
 
     last = json.loads(rest.decode().rstrip().split("data: ")[-1].split("\n")[0])

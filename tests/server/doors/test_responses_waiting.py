@@ -220,7 +220,7 @@ async def test_a_shell_in_a_container_is_refused_by_name(door: Door) -> None:
 
 
 def _steps_of_reading(count: int) -> int:
-    """How many functions of ours are called to read so many calls, and as many answers to a call that nobody made."""
+    """How many functions of ours are called to read so many calls, and as many answers to a call that was not made."""
     results = [{"type": "function_call_output", "call_id": f"c{n}", "output": ""} for n in range(count)]
     calls = [{"type": "function_call", "call_id": f"c{n}", "name": "f", "arguments": "{}"} for n in range(count)]
     stray = [{"type": "shell_call_output", "call_id": "x", "output": []}] * count

@@ -1,4 +1,4 @@
-"""What goes wrong at the edges is told in the caller's own words, and tells nobody what is not theirs to know."""
+"""What goes wrong at the edges is told in the caller's own words, and tells no client what it may not know."""
 
 from __future__ import annotations
 

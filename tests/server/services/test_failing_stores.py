@@ -88,7 +88,7 @@ class Tried:
 
     @property
     def has_unknown_outcome(self) -> bool:
-        """A call was about to begin, and nobody can say whether it did: then it is not made again."""
+        """A call was about to begin, and it is not known whether it did: then it is not made again."""
         facts = [fact for run in self.journal.runs for fact in self.journal.facts(run)]
         return any(type(fact) is ToolFinished and fact.result.content == OUTCOME_UNKNOWN for fact in facts)
 

@@ -178,7 +178,7 @@ async def test_messages_defer_and_search(door: Door, kind: str, stream: bool) ->
 
 
 async def test_a_result_of_a_tool_that_was_found_comes_back_to_a_model_that_is_shown_it(door: Door) -> None:
-    """Also where nobody here remembers the search: the conversation has a call of it."""
+    """Also where this process does not remember the search: the conversation has a call of it."""
     model = ScriptedModel(says("sunny"))
     tools: Any = [{"type": "tool_search"}, {**DEFERRED, "parameters": SCHEMA}, {**DEFERRED, "name": "other"}, PLAIN]
     history: Any = [

@@ -74,7 +74,7 @@ async def test_an_agent_asks_another_by_its_name(door: Door, tmp_path: Path, whi
     assert first.turns[-1] == user("What is due?")
     [spec] = parent[0].plan.tools
     assert (spec.description, json.loads(bytes(spec.parameters))["required"]) == ("Knows what is due.", ["input"])
-    # Its share of the limits is in its first event, which anybody may read who may read the parent.
+    # Its share of the limits is in its first event, which every reader of the parent may read.
     assert first.plan.limits.rounds < parent[0].plan.limits.rounds
     frames = [json.loads(line[6:]) for line in followed.splitlines() if line.startswith("data: ")]
     assert (frames[0]["call"], frames[0]["limits"]) == ("c1", {"rounds": first.plan.limits.rounds})

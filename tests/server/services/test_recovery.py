@@ -99,7 +99,7 @@ async def test_an_approval_that_met_a_store_that_was_away_is_given_again(door: D
 
 
 async def test_a_run_that_broke_because_a_store_was_away_goes_on(door: Door) -> None:
-    """A barrier fails while a run that outlives its client is under way: nobody starts the server again, and it ends."""
+    """A barrier fails while a run that outlives its client is under way: the server is not started again, and it ends."""
 
     class Away(Remembering):
         is_away = False

@@ -197,4 +197,4 @@ async def test_a_result_too_long_for_a_model_is_a_file_that_it_can_read(door: Do
     assert shown.startswith("line 0\nline 1\n")
     assert shown.endswith("line 19999\n")
     assert len(shown) < 66_000
-    assert "files" not in answer  # nobody has made one
+    assert "files" not in answer  # none was made

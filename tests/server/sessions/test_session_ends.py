@@ -62,7 +62,7 @@ async def test_an_error_before_anything_was_said_leaves_the_session_as_it_was(do
 
 
 async def test_a_cancelled_run(door: Door, stream: bool) -> None:
-    """One call had its result, the other one had none, and nobody says that it did not happen."""
+    """One call had its result, the other one had none, and it is not said that it did not happen."""
     started, never = asyncio.Event(), asyncio.Event()
 
     @tool

@@ -94,7 +94,7 @@ async def test_a_login_that_was_taken_back_names_the_way_in(tmp_path: Path) -> N
             [status] = servers.status()
     assert status.state == "failed"
     assert "ronda mcp login guarded" in (status.last_error or "")
-    assert len(authority.clients) == 1  # nobody registers anew behind a person's back
+    assert len(authority.clients) == 1  # no client is registered anew behind a person's back
 
 
 async def test_a_person_who_refuses_is_told_so(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ async def test_a_server_that_can_take_requests_is_ready(door: Door) -> None:
     async with door.serving(model) as served:
         assert await look(served) == (200, {"status": "ready", "checks": ABLE}, None)
 
-    assert model.heard == []  # nobody pays for a look
+    assert model.heard == []  # a look costs nothing
 
 
 async def test_a_server_that_is_to_end_is_alive_and_not_ready(door: Door) -> None:
@@ -91,7 +91,7 @@ async def test_a_disk_that_cannot_be_written_to_makes_the_server_not_ready(door:
     async with door.serving(ScriptedModel()) as served:
         status_door = served.server.features.find(Health.name)
         assert isinstance(status_door, Health)
-        # Where nobody can make a file, not even root.
+        # Where no user can make a file, not even root.
         status_door.readiness.disk = Disk(served.server.runs.journal, Path("/proc/self"), None)
         status, told, _ = await look(served)
 

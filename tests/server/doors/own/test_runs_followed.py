@@ -1,4 +1,4 @@
-"""Runs that are followed while they happen, from any place, by anybody."""
+"""Runs that are followed while they happen, from any place, by any client."""
 
 from __future__ import annotations
 
