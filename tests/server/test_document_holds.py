@@ -20,12 +20,13 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
-from tests.server.features.test_openapi import made_server
+from tests.server.features.test_openapi import EVERYTHING, server_with_everything
 from tests.server.served_thread import WAIT, served_in_thread
 
 from ronda.server.features.openapi.document import openapi_document
 
 EXAMPLES: Final = 12  # of each operation, and mode: always the same ones
+SETTINGS: Final = {name: value for name, value in EVERYTHING.items() if name not in ("model", "rates")}
 CHECKS: Final = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
 # What cannot be asked so, and why.
@@ -37,6 +38,8 @@ LEFT_OUT: Final = {
     "POST /api/screenshot": "where a page cannot be shown it answers 500, as the original does",
     "GET /v1/system/doctor": "it starts a browser each time",
     "POST /v1/system/doctor": "likewise",
+    "GET /v1/oidc/login": "it asks a provider, of which the tests of it have one",
+    "GET /v1/oidc/callback": "likewise",
     "GET /ui": "503 where the page is not built",
     "GET /ui/frame": "likewise",
     "GET /ui/{path}": "likewise",
@@ -45,7 +48,7 @@ LEFT_OUT: Final = {
 
 @cache
 def _schema() -> Any:
-    features = made_server().features
+    features = server_with_everything().features
     rows = [row for feature in features.all for row in feature.routes()]
     return schemathesis.openapi.from_dict(openapi_document(rows, features.operations()))
 
@@ -58,7 +61,7 @@ def _operations() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     logging.getLogger("ronda.server").setLevel(logging.CRITICAL)
-    with served_in_thread() as address:
+    with served_in_thread(**SETTINGS) as address:
         yield address
 
 
