@@ -35,6 +35,9 @@ LEASE_SECONDS: Final = 3.0  # after which the runs of a process that died are an
 # may be driven at a time would leave nothing to the others.
 MOST_CLAIMED: Final = 8
 PARTS: Final = 8  # of the places
+GATHERS: Final = (
+    0.02  # seconds that a process with runs waits for more places to get free, so that one claim fills them
+)
 LOOKS_EVERY: Final = 1.0  # seconds: at what others have queued, and at what is to end
 
 
@@ -155,6 +158,8 @@ class Background:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOKS_EVERY):
                     await self._news.wait()
+            if self._claimed:
+                await self._supervisor.sleep(GATHERS)
 
     async def _renew(self) -> None:
         now = self._runs.clock()
