@@ -14,7 +14,7 @@ MOST = {
     'invoke_agent("x.prompty")': (40, 9_412, 215),
     "append to a Mistral conversation": (52, 12_694, 256),
     "Responses with a mixed turn": (52, 13_790, 292),
-    "/generate-code": (60, 13_700, 347),
+    "/generate-code": (60, 13_800, 347),
 }
 
 
