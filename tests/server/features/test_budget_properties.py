@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.interaction.doors import Door
 from tests.interaction.every_door import NAMES
 from tests.server.features.spender import open_place
@@ -54,14 +55,14 @@ async def test_what_keys_spent_is_what_their_runs_cost(door: Door, seed: int) ->
     turns: list[Any] = []
     asked = []
     for _ in range(12):
-        rounds: list[Any] = [calls("look", usage=usage()) for _ in range(chance.randrange(3))]
+        rounds: list[Any] = [replace(calls("look"), usage=usage()) for _ in range(chance.randrange(3))]
         if chance.random() < 0.4:
-            rounds.append(calls(Call("poet", {"input": "rain"}, "p"), usage=usage()))
+            rounds.append(replace(calls(Call("poet", {"input": "rain"}, "p")), usage=usage()))
         turns += [*rounds, says("done", usage=usage())]
         asked.append((chance.choice(NAMES), chance.random() < 0.5, chance.choice([ANN, ANN_2, BOB])))
     poet = Agent(
         ScriptedModel(
-            *[turn for _ in range(12) for turn in (calls("look", usage=usage()), says("poem", usage=usage()))]
+            *[turn for _ in range(12) for turn in (replace(calls("look"), usage=usage()), says("poem", usage=usage()))]
         ),
         name="poet",
         tools=[as_tool(look)],

@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from tests.interaction.doors import Door, Served, user
 from tests.interaction.upstreams import Upstream, answers, call, completes
 
 from ronda import Agent, resume_agent_async, run_agent_async, tool
+from ronda.core.parts import Usage
+from ronda.core.prices import Price
 from ronda.journal.memory import MemoryJournal
 from ronda.testing import ScriptedModel, calls, says
 from ronda.tools.function import as_tool
@@ -123,7 +126,13 @@ def look(city: str) -> str:
 async def test_a_run_is_a_trace_with_its_model_calls_and_tools(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     async with (
         collecting(monkeypatch) as collector,
-        traced(door, ScriptedModel(calls("look", city="Paris"), says("Rain.")), as_tool(look), otel=True) as served,
+        traced(
+            door,
+            ScriptedModel(replace(calls("look", city="Paris"), usage=Usage(100, 10)), says("Rain.")),
+            as_tool(look),
+            otel=True,
+            prices={"script:*": Price(1.0, 10.0)},
+        ) as served,
     ):
         answer = await served.post(
             {"messages": [user("How is Paris?")], "temperature": 0.5}, headers={"traceparent": PARENT}
@@ -141,6 +150,7 @@ async def test_a_run_is_a_trace_with_its_model_calls_and_tools(door: Door, monke
     assert chats[0].attributes["gen_ai.request.temperature"] == 0.5
     assert chats[0].attributes["gen_ai.response.finish_reasons"] == ["tool_calls"]
     assert {"gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"} <= chats[0].attributes.keys()
+    assert chats[0].attributes["ronda.usage.cost"] == pytest.approx(0.0002)  # dollars, by the prices above
     assert executed.attributes["gen_ai.tool.name"] == "look"
     assert chats[0].schema == "https://opentelemetry.io/schemas/1.36.0"
     operations = {point["gen_ai.operation.name"] for point in collector.metrics["gen_ai.client.operation.duration"]}
