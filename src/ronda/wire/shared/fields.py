@@ -45,7 +45,6 @@ DISABLED_FATE: Final = (
 DisabledTools: TypeAlias = Annotated[list[Annotated[str, Meta(min_length=1, max_length=256)]], Meta(max_length=256)]
 
 _MOST: Final = 2**63
-
 # Many more than any client sends: OpenAI takes 2,048 messages and 128 tools, a day with a coding agent has some thousand.
 MAX_MESSAGES: Final = 10_000
 MAX_TOOLS: Final = 1_000
@@ -80,9 +79,7 @@ def field(fields: Mapping[str, Raw], name: str, kind: Any, default: T) -> T:
     return decode_field(raw, kind, name)  # type: ignore[no-any-return]  # `kind` says which type it is
 
 
-class Members(NamedTuple):
-    """What goes straight into a `DoorRequest`, its `Options` and its `AnswerOptions`."""
-
+class Members(NamedTuple):  # of a `DoorRequest`, its `Options` and its `AnswerOptions`
     request: dict[str, Any]
     options: dict[str, Any]
     answer: dict[str, Any]
@@ -130,8 +127,6 @@ def sane(value: int, path: str) -> int:
 
 
 DISCONNECT: Final = 'read (ours): `"cancel"`, `"detach"` or `"grace:SECONDS"`'
-
-
 BACKGROUND: Final = "read (ours): the answer is 202 at once, or a stream that outlives its connection"
 
 
