@@ -216,5 +216,19 @@ async def test_a_file_with_newer_tables_of_others_is_refused_and_closed(path: Pa
     await older.close()
 
 
+async def test_what_comes_while_it_is_closed_is_refused_and_leaves_no_file_open(path: Path) -> None:
+    catalog = SqliteCatalog(str(path))
+    await catalog.write(lambda db: db.execute("SELECT 1"))
+
+    closing = asyncio.ensure_future(catalog.close())
+    await asyncio.sleep(0)  # it is closed in its thread now
+    with pytest.raises(StoreError, match="closed"):
+        await catalog.read(lambda db: db.execute("SELECT 1").fetchone())
+    await closing
+
+    assert str(path) not in open_files()
+    await catalog.close()
+
+
 def open_files() -> list[str]:
     return [os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()]

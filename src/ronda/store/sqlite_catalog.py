@@ -9,7 +9,7 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Final, Literal, TypeVar
 
@@ -60,6 +60,7 @@ class SqliteCatalog(Catalog):
         self._lines: dict[str, Migrations] = {}
         self._db: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(1, "ronda-catalog")  # which begins with the first thing to do
+        self._is_used = False
         self.claims: FileClaims = FileClaims(f"{path}-claims")
         disown_after_fork(self)
 
@@ -67,6 +68,7 @@ class SqliteCatalog(Catalog):
         """A child opens the file again, when it needs it."""
         self._db = None
         self._thread = ThreadPoolExecutor(1, "ronda-catalog")
+        self._is_used = False
 
     def add_tables(self, name: str, migrations: Migrations) -> None:
         """Made when the file is opened; so this comes before anything is read or written."""
@@ -84,19 +86,22 @@ class SqliteCatalog(Catalog):
         return await self._do(job, "IMMEDIATE")
 
     async def close(self) -> None:
-        self.claims.close()
-        db, self._db = self._db, None
-        if db is not None:
-            await asyncio.get_running_loop().run_in_executor(self._thread, db.close)
-        self._thread.shutdown(wait=False)
+        if (closing := self.abandon()) is not None:
+            await asyncio.wrap_future(closing)
 
-    def abandon(self) -> None:
-        """As `close`, for a caller that cannot wait."""
+    def abandon(self) -> Future[None] | None:
+        """As `close`, for a caller that cannot wait. What comes later is refused: it would open the file again, and nothing
+        would close it."""
         self.claims.close()
+        is_used, self._is_used = self._is_used, False
+        closing = self._thread.submit(self._close_file) if is_used else None
+        self._thread.shutdown(wait=False)
+        return closing
+
+    def _close_file(self) -> None:
         db, self._db = self._db, None
         if db is not None:
-            self._thread.submit(db.close)
-        self._thread.shutdown(wait=False)
+            db.close()
 
     async def _do(self, job: Callable[[Sql], _T], kind: Literal["DEFERRED", "IMMEDIATE"]) -> _T:
         def in_thread() -> _T:
@@ -104,7 +109,12 @@ class SqliteCatalog(Catalog):
                 self._db = open_tables(self._path, self._timeout, self._lines)
             return do_job(self._db, self._path, job, kind)
 
-        return await asyncio.get_running_loop().run_in_executor(self._thread, in_thread)
+        try:
+            doing = asyncio.get_running_loop().run_in_executor(self._thread, in_thread)
+        except RuntimeError as error:  # the thread takes no more
+            raise StoreError(self._path, "it was closed") from error
+        self._is_used = True
+        return await doing
 
 
 def open_tables(
