@@ -71,7 +71,7 @@ def worker(folder: Folder, url: str, *flags: str) -> Iterator[subprocess.Popen[s
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
-        lines = []  # on a busy machine it may complain of its database first
+        lines: list[str] = []  # on a busy machine it may complain of its database first
         while not (lines and "drives background runs" in lines[-1]):
             lines.append(process.stderr.readline())
             assert lines[-1], lines
