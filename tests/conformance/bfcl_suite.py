@@ -21,7 +21,8 @@ from typing import Any
 
 from tests.conformance.report import PartResult, Tally, absent
 
-SUITE = "agent: null\nmodels: [script]\nmax_iterations: 3\ncases: {name}.jsonl\n"
+# A small model may talk on and on: no accepted call takes so many tokens.
+SUITE = "agent: null\nmodels: [script]\nmax_iterations: 3\nmax_tokens: 512\ncases: {name}.jsonl\n"
 KILLED_AFTER = 40  # results
 # Ends its own process, as violently as one can, once so many results are there.
 KILLED = f"""

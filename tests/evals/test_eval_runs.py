@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.evals.suites import calls_tool, case, run, suite_of, write_suite
 
 from ronda import tool
+from ronda.core.events import RunStarted
 from ronda.evals import last_eval_id
 from ronda.evals.estimate import mean, pass_at, pass_hat
 from ronda.evals.suite import ModelChoice
@@ -230,3 +231,16 @@ async def test_a_verdict_is_not_asked_for_twice(tmp_path: Path) -> None:
 
     assert [one.status for one in again.attempts] == ["passed"]
     assert again.attempts[0].checks == first.attempts[0].checks
+
+
+async def test_a_bound_on_answers_is_that_of_the_file_unless_its_model_has_its_own(tmp_path: Path) -> None:
+    own = {"id": "script", "label": "own", "options": {"max_tokens": 50, "temperature": 0}}
+    journal = MemoryJournal()
+
+    report = await run(
+        suite_of(tmp_path, [case(expect={"contains": "22"})], models=["script", own], max_tokens=9), journal
+    )
+
+    starts = [(await journal.read(one.run_id))[0] for one in report.attempts]
+    plans = [start.plan for start in starts if isinstance(start, RunStarted)]
+    assert [(plan.options.max_tokens, plan.options.temperature) for plan in plans] == [(9, None), (50, 0)]

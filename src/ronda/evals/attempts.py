@@ -139,8 +139,11 @@ class Attempter:
 
     async def _run(self, attempt: Attempt, subject: Subject) -> list[Event]:
         options = self._options(attempt.case, attempt.session)
-        if attempt.model is not None and attempt.model.options:
-            options["options"] = attempt.model.options  # type: ignore[typeddict-item]  # `run_agent` checks it
+        asked = {} if self._suite.max_tokens is None else {"max_tokens": self._suite.max_tokens}
+        if attempt.model is not None:
+            asked |= attempt.model.options
+        if asked:
+            options["options"] = asked  # type: ignore[typeddict-item]  # `run_agent` checks it
         if self._record is not None:
             options["record"] = self._record / f"{_file_name(attempt)}.jsonl"
         try:

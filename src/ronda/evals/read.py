@@ -23,8 +23,8 @@ from ronda.prompty.yaml_tree import BadYaml, parse_yaml
 
 TOP: Final = (
     "description", "name", "agent", "prompts", "models", "providers", "targets", "tools", "mocks", "judge", "defaults",
-    "defaultTest", "cases", "tests", "repeat", "concurrency", "max_cost", "max_iterations", "max_seconds", "prices",
-    "evaluateOptions", *IGNORED_KEYS,
+    "defaultTest", "cases", "tests", "repeat", "concurrency", "max_cost", "max_iterations", "max_seconds", "max_tokens",
+    "prices", "evaluateOptions", *IGNORED_KEYS,
 )  # fmt: skip
 SUFFIXES: Final = (".eval.yaml", ".eval.yml", ".eval.json")
 _RUN_KEYS: Final = ("maxConcurrency", "repeat", "showProgressBar", "cache", "delay")
@@ -111,6 +111,7 @@ def _suite(top: At, files: SuiteFiles, path: str) -> Suite:
         max_cost=top["max_cost"].number(),
         max_iterations=top["max_iterations"].integer(),
         max_seconds=top["max_seconds"].number(),
+        max_tokens=top["max_tokens"].integer(),
         prices=_prices(top["prices"]),
     )
 

@@ -34,6 +34,7 @@ def schema() -> dict[str, Any]:
             "max_cost": {"type": "number", "description": "US dollars"},
             "max_iterations": {"type": "integer", "minimum": 1},
             "max_seconds": {"type": "number"},
+            "max_tokens": {"type": "integer", "minimum": 1, "description": "Of each answer of a model"},
             "prices": {
                 "type": "object",
                 "description": "US dollars for a million tokens, by the model's name",

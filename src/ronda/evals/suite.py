@@ -139,6 +139,7 @@ class Suite(Struct, frozen=True):
     max_cost: float | None = None
     max_iterations: int | None = None
     max_seconds: float | None = None
+    max_tokens: int | None = None  # of each answer, where the options of its model do not say it
     prices: Mapping[str, Price] = {}
     warnings: tuple[Problem, ...] = ()
 
