@@ -174,7 +174,8 @@ async def test_whoever_waits_is_told_that_a_run_has_grown(processes: Processes) 
             await asyncio.sleep(0)
             one.append("a", [TextDelta("Hel")])
             await news
-    assert await other.previews("a") == {0: [TextDelta("Hel")]}
+    told = await other.previews("a")  # more than one, if the first news was of the beginning
+    assert (list(told), set(told[0])) == ([0], {TextDelta("Hel")})
     await one.close()
     await other.close()
 

@@ -128,12 +128,12 @@ def figures_of(run: Run) -> Figures:
 class Tally:
     """The figures of one run, fact by fact, where only its facts are there. Counts as `core.run` does."""
 
-    __slots__ = ("calls", "child_calls", "end", "rounds", "usages")
+    __slots__ = ("calls", "earlier_calls", "end", "rounds", "usages")
 
     def __init__(self) -> None:
         self.rounds = 0
-        self.calls: set[str] = set()  # a call that is started again after a crash counts once
-        self.child_calls = 0
+        self.calls: set[str] = set()  # of this round: one that is started again after a crash counts once
+        self.earlier_calls = 0  # of rounds before, and of children
         self.usages: list[Usage] = []  # a sum of two is dear: they are added up when figures are asked for
         self.end: RunFinished | None = None
 
@@ -141,12 +141,14 @@ class Tally:
         for fact in facts:
             if type(fact) is ModelStarted:
                 self.rounds = fact.round + 1
+                self.earlier_calls += len(self.calls)  # some models begin their ids anew in each round
+                self.calls.clear()
             elif type(fact) is ModelFinished:
                 self.usages.append(fact.usage)
             elif type(fact) is ToolStarted:
                 self.calls.add(fact.call_id)
             elif type(fact) is ToolFinished:
-                self.child_calls += fact.tool_calls
+                self.earlier_calls += fact.tool_calls
                 if fact.usage is not NO_USAGE:
                     self.usages.append(fact.usage)
             elif type(fact) is RunFinished:
@@ -166,7 +168,7 @@ class Tally:
         read, said, cached, reasoning = counts
         return Figures(
             self.rounds,
-            len(self.calls) + self.child_calls,
+            len(self.calls) + self.earlier_calls,
             read,
             said,
             cached,
