@@ -1075,9 +1075,12 @@ class ShowOperationAnswer(TypedDict):
     queued: int
     running: int
     waiting: int
+    oldest_queued: float | None
+    oldest_waiting: float | None
     first_token_median: float | None
     first_token_95: float | None
     tokens_a_minute: float
+    cached_share: float | None
     cost_today: float | None
     models: list[ShowOperationAnswerModelsItem]
     owners: list[ShowOperationAnswerOwnersItem]
@@ -1099,6 +1102,7 @@ class ShowOperationAnswerModelsItem(TypedDict):
     failed: int
     first_token: float | None
     cost: float | None
+    cools_for: float | None
 
 
 class ShowOperationAnswerOwnersItem(TypedDict):
@@ -1115,6 +1119,7 @@ class ShowOperationAnswerSeries(TypedDict):
     open: list[int]
     tokens: list[float]
     cost: list[float]
+    first_token: list[float]
 
 
 class ShowOperationAnswerRunsItem(TypedDict):
@@ -1122,6 +1127,8 @@ class ShowOperationAnswerRunsItem(TypedDict):
     object: Literal["run"]
     owner: str
     state: str
+    doing: str | None
+    calls: list[str]
 
 
 class ShowOperationAnswerApprovalsItem(TypedDict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import urllib.request
 from collections.abc import AsyncIterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.interaction.doors import Door, Json, soon
+from tests.server.features.test_named_models import script
 from tests.server.features.test_scopes import Keyed, keyed
 from tests.server.restarts import Folder, call
 from tests.server.services.test_replicas import replicas
@@ -93,7 +95,9 @@ async def test_an_operator_sees_runs_of_all_owners_and_no_word_of_theirs(door: D
     [row] = said["runs"]
     assert (row["id"], row["owner"], row["state"], row["model"]) == (run, "bob", "waiting", "script:test")
     assert (row["rounds"] == 2, row["created_at"] > 0, row["tools"]) == (True, True, ["send"])
+    assert (row["doing"], row["calls"]) == ("waits", [])
     [approval] = said["approvals"]
+    assert (said["oldest_queued"], said["oldest_waiting"]) == (None, approval["age"])
     assert (approval["run"], approval["owner"], approval["age"] >= 0) == (run, "bob", True)
     assert set(approval) == {"run", "owner", "tool", "asked_at", "age"}
     assert (said["journal"]["bytes"] > 0, said["files"], said["mcp"]) == (True, {"count": 0, "bytes": 0}, [])
@@ -101,6 +105,45 @@ async def test_an_operator_sees_runs_of_all_owners_and_no_word_of_theirs(door: D
     steps = after[2]["data"]
     assert (len(steps), sum(one["started"] for one in steps), sum(one["ended"] for one in steps)) == (60, 1, 1)
     assert CANARY not in json.dumps([said, cancelled, after])
+
+
+async def test_what_a_run_does_now_is_told_by_the_process_that_drives_it(door: Door) -> None:
+    came, leave = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def hold(body: str) -> str:
+        """Hold."""
+        came.set()
+        await leave.wait()
+        return f"{CANARY}-result"
+
+    class Slow(ScriptedModel):
+        async def call(self, *asked: Any) -> Any:
+            if len(self.requests) == 1:  # the call after the tool
+                came.set()
+                await leave.wait()
+            return await super().call(*asked)
+
+    model = Slow(calls("hold", body=f"{CANARY}-argument"), says("over"), says("over"))
+    async with keyed(door, model, hold, scopes=SCOPES, background_runs=1) as server:
+        await add_bob(server)
+        for _ in range(2):
+            assert (await server.ask("bob", "POST", "responses", {"input": CANARY, "background": True}))[0] == 202
+        looks = []
+        for _ in range(2):
+            async with soon():
+                await came.wait()
+            looks.append((await server.ask("seer", "GET", "operate"))[1])
+            came.clear()
+            leave.set()
+            leave = asyncio.Event()
+        leave.set()
+
+    told = [[(row["state"], row["doing"], row["calls"]) for row in said["runs"]] for said in looks]
+    assert told[0] == [("queued", "next", []), ("running", "tools", ["hold"])]
+    assert told[1] == [("queued", "next", []), ("running", "model", [])]
+    assert (looks[0]["oldest_queued"] >= 0.0, looks[0]["oldest_waiting"]) == (True, None)
+    assert CANARY not in json.dumps(looks)
 
 
 async def test_failed_runs_are_told_by_code_and_model(door: Door) -> None:
@@ -210,6 +253,7 @@ def test_servers_that_share_a_database_see_each_other_and_all_runs(tmp_path: Pat
         errors = read(f"{other.serving.url}/operate/errors")
 
     assert [row["id"] for row in said["runs"]] == [run]
+    assert (said["runs"][0]["doing"], said["runs"][0]["calls"]) == (None, [])  # the other one knows
     assert (said["running"], said["processes"]) == (1, 2)
     assert [row["is_this"] for row in said["process_list"]].count(True) == 1
     assert said["journal"]["bytes"] > 0
@@ -282,6 +326,30 @@ async def test_the_time_to_the_first_token_is_of_the_newest_calls(door: Door) ->
 
     [model] = told["models"]
     assert 0.0 <= told["first_token_median"] == told["first_token_95"] == model["first_token"]
+    assert told["series"]["first_token"] == [model["first_token"]]
+    assert model["cools_for"] is None
+
+
+async def test_how_much_came_from_caches_is_of_the_newest_runs(door: Door) -> None:
+    answers = [says("x", usage=Usage(80, 5, cached=60)), says("x", usage=Usage(20, 5)), says("x")]
+    async with keyed(door, ScriptedModel(*answers), scopes=SCOPES) as server:
+        for _ in range(2):
+            assert (await server.ask("all", "POST", "responses", {"input": "x"}))[0] == 200
+        _, told = await server.ask("seer", "GET", "operate")
+
+    assert told["cached_share"] == 0.6
+
+
+async def test_a_model_that_cools_down_says_for_how_long(door: Door, tmp_path: Path) -> None:
+    down, up = script(tmp_path, "down.json", {"error": "down", "status": 503}), script(tmp_path, "up.json", "up")
+    models = {"a": {"model": down, "fallback": ["b"], "cool_down": 500}, "b": {"model": up}}
+    async with keyed(door, ScriptedModel(), scopes=SCOPES, models=models) as server:
+        for name in ("a", "b"):
+            assert (await server.ask("all", "POST", "responses", {"input": "x", "model": name}))[0] == 200
+        _, told = await server.ask("seer", "GET", "operate")
+
+    cooling = {one["name"]: one["cools_for"] for one in told["models"]}
+    assert (cooling[up], 0.0 < cooling[down] <= 500.0) == (None, True)
 
 
 def test_runs_that_were_open_are_counted_back_from_now() -> None:

@@ -29,6 +29,13 @@ def _as_they_are(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     return turns
 
 
+class CoolingModels(Protocol):
+    """Who knows which models have just failed."""
+
+    def seconds_to_cool(self) -> Mapping[str, float]:
+        """By their specs: for how long this process asks others in their place."""
+
+
 class TargetTools(Struct, frozen=True):
     """What a model, or an agent that a client made, has beside its own tools; and what the caller is told about those left
     out."""

@@ -13,7 +13,7 @@ from ronda.journal import ListedState, RunState, state_at
 
 if TYPE_CHECKING:
     from ronda.server.services.runs import Runs
-    from ronda.store.queue import Queue
+    from ronda.store.queue import Queue, QueueEntry
 
 SHOWN_STATES: Final[tuple[ListedState, ...]] = ("queued", *get_args(RunState))
 
@@ -22,8 +22,14 @@ QueuePlaces: TypeAlias = Mapping[str, int]  # runs that no process has begun to 
 
 async def queued_runs(queue: Queue, runs: Runs, owner: str | None) -> QueuePlaces:
     """Of an owner, or of all."""
+    entries = await queued_entries(queue, runs, owner)
+    return {entry.run: entry.position for entry in entries if entry.position is not None}
+
+
+async def queued_entries(queue: Queue, runs: Runs, owner: str | None) -> list[QueueEntry]:
+    """The same, with when each came."""
     entries = await queue.list(runs.clock(), owner)
-    return {entry.run: entry.position for entry in entries if entry.position is not None and not entry.claims}
+    return [entry for entry in entries if entry.position is not None and not entry.claims]
 
 
 async def queued_among(queue: Queue, under_way: Runs, owner: str, *runs: Run) -> QueuePlaces:

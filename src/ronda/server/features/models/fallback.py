@@ -37,14 +37,21 @@ class CoolDown:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._until: dict[int, float] = {}
+        self._until: dict[int, tuple[float, str]] = {}
 
     def begin(self, candidate: Candidate, error: UpstreamError) -> None:
         wait = candidate.cool_down if error.retry_after is None else max(error.retry_after, 1.0)
-        self._until[id(candidate.provider)] = self._now() + wait
+        self._until[id(candidate.provider)] = self._now() + wait, candidate.spec
 
     def is_cooling(self, candidate: Candidate) -> bool:
-        return self._until.get(id(candidate.provider), 0.0) > self._now()
+        return self._until.get(id(candidate.provider), (0.0, ""))[0] > self._now()
+
+    def seconds_to_cool(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for until, spec in self._until.values():
+            if (left := until - self._now()) > 0:
+                found[spec] = max(left, found.get(spec, 0.0))
+        return found
 
     def end(self, candidate: Candidate) -> None:
         if self._until:

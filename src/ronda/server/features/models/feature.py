@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -20,7 +20,7 @@ from ronda.server.features.models.fallback import Candidate, CoolDown, FallbackM
 from ronda.server.features.models.settings import ModelSettings, NamedModel
 from ronda.server.features.models.upstreams import RENEWED, TABLES, LimitedModel, UpstreamRows, Upstreams
 from ronda.server.features.prices.settings import PriceSettings
-from ronda.server.services.models import Source, Target, examine_model
+from ronda.server.services.models import CoolingModels, Source, Target, examine_model
 
 DEFAULT = "default"
 
@@ -60,12 +60,12 @@ class NamedModels(Feature):
             UpstreamRows(services.catalog, services.clock), part.upstreams, services.supervisor.sleep
         )
         default = services.models.default
-        cooling = CoolDown()
+        self._cooling = CoolDown()
         self.named = {
             name: Target(
                 name,
                 model.model,
-                self._provider(name, model, default, cooling),
+                self._provider(name, model, default, self._cooling),
                 options=_options(model),
                 max_tokens=model.max_tokens,
             )
@@ -110,6 +110,9 @@ class NamedModels(Feature):
 
     def _limited_default(self, default: Target) -> Provider:
         return self._upstreams.limited(default.spec, self._settings.base_url, default.provider)
+
+    def provides(self) -> Mapping[type, object]:
+        return {CoolingModels: self._cooling}
 
     def targets(self) -> Sequence[Source]:
         return [self]

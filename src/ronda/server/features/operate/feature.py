@@ -2,8 +2,9 @@
 
 rows of runs, of files and of processes ──► figures, states, names of tools and codes of errors, of all owners
 
-Of a run's events only times are read, of the newest few runs; of its row neither its words nor what its questions are about. At
-rest it costs nothing: what is told is looked up when it is asked for, and what takes long to look up is kept for a while.
+Of a run's events only times are read, of the newest few runs; of one that this process drives, the names of the tools that run;
+of its row neither its words nor what its questions are about. At rest it costs nothing: what is told is looked up when it is
+asked for, and what takes long to look up is kept for a while.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from zoneinfo import ZoneInfo
 
+from msgspec import Struct
 from starlette.types import ASGIApp
 
 from ronda.core.events import ModelFinished, ModelStarted
@@ -31,11 +33,14 @@ from ronda.server.http.routing import Route
 from ronda.server.services.acting import note_act
 from ronda.server.services.answers import Conflict
 from ronda.server.services.hosted_tools import OperatorServers
+from ronda.server.services.models import CoolingModels
 from ronda.server.services.run_rows import write_usage
-from ronda.server.services.run_states import queued_runs
+from ronda.server.services.run_states import queued_entries
 from ronda.wire.codec.json import encode
 
 if TYPE_CHECKING:
+    from ronda.core.run import Run
+    from ronda.host.run import LiveRun
     from ronda.tools.mcp.servers import McpServers
 
 _T = TypeVar("_T")
@@ -52,7 +57,16 @@ _KEPT_SECONDS: Final = (
 )
 _TIMED_RUNS: Final = 40  # the newest: their events say how long the first token took
 _MOST_OWNERS: Final = 200  # each is counted by itself
+_MOST_TIMES: Final = 60  # of the newest calls: what a narrow picture shows
 _OPEN: Final[tuple[ListedState, ...]] = ("queued", "running", "waiting")
+
+
+class NewestCalls(Struct, frozen=True):
+    """Of the newest runs: when something of each call was first shown, in the order of the calls, with its model; and how much of
+    what went in came from caches (None: nothing went in)."""
+
+    first_tokens: list[tuple[str, float]]
+    cached_share: float | None
 
 
 class Operate(Feature):
@@ -83,7 +97,8 @@ class Operate(Feature):
         before = query.whole("before", None, 0, None)
         span = query.span("span", "1h", LONGEST_SPAN)
         journal, now = self._runs.journal, self._clock()
-        queued = tuple(await queued_runs(self._catalog.queue, self._runs, None))
+        entries = await queued_entries(self._catalog.queue, self._runs, None)
+        queued = tuple([entry.run for entry in entries])
         under_way = RunQuery(None, _OPEN, before=before, limit=limit, queued=queued, children=False)
         page = await journal.list_runs(under_way)
         waiting = await journal.list_runs(RunQuery(None, ("waiting",), limit=LONGEST_PAGE, children=False))
@@ -92,29 +107,37 @@ class Operate(Feature):
         files, file_bytes = await self._catalog.files.total(now)
         lately = (await journal.survey_runs(now - _LATELY * 60, now, 1)).steps[0]
         processes = await self._processes()
-        first_tokens = await self._kept_for_a_while("first tokens", self._first_tokens)
-        all_times = sorted([one for times in first_tokens.values() for one in times])
+        newest = await self._kept_for_a_while("newest calls", self._newest_calls)
+        times = [seconds for _, seconds in newest.first_tokens]
+        all_times = sorted(times)
+        approvals = _approvals([*waiting.runs, *page.runs], now)
+        cooling: CoolingModels | None = self._provided(CoolingModels)
+        cool = {} if cooling is None else cooling.seconds_to_cool()
         body: dict[str, Any] = {
             "object": "operate",
             "at": now,
             "uptime": now - self._began,
             "processes": len(processes),
             **{state: counts.states.get(state, 0) for state in _OPEN},
+            "oldest_queued": max([now - entry.at for entry in entries], default=None),
+            "oldest_waiting": approvals[0]["age"] if approvals else None,
             "first_token_median": _quantile(all_times, 0.5),
             "first_token_95": _quantile(all_times, 0.95),
             "tokens_a_minute": (lately.input + lately.output) / _LATELY,
+            "cached_share": newest.cached_share,
             "cost_today": await self._kept_for_a_while("cost", self._cost_of_day),
-            "models": [_model(one, first_tokens.get(one.model, ())) for one in survey.models],
+            "models": [_model(one, newest.first_tokens, cool.get(one.model)) for one in survey.models],
             "owners": await self._kept_for_a_while("owners", self._owners),
             "series": {
                 "open": open_runs(survey.steps, sum([counts.states.get(state, 0) for state in _OPEN])),
                 "tokens": [step.input + step.output for step in survey.steps],
                 "cost": [step.cost or 0.0 for step in survey.steps],
+                "first_token": times[-_MOST_TIMES:],
             },
-            "runs": [_row(one) for one in page.runs],
+            "runs": [_row(one, self._runs.live) for one in page.runs],
             "has_more": page.before is not None,
             "next": None if page.before is None else str(page.before),
-            "approvals": _approvals([*waiting.runs, *page.runs], now),
+            "approvals": approvals,
             "process_list": processes,
             "journal": {"bytes": await journal.size()},
             "files": {"count": files, "bytes": file_bytes},
@@ -136,11 +159,10 @@ class Operate(Feature):
         survey = await self._runs.journal.survey_runs(min(midnight, now - 1.0), now, 1)
         return survey.steps[0].cost
 
-    async def _first_tokens(self, now: float) -> dict[str, list[float]]:
-        """By the names of models: how long the newest calls of the last hour took until something of them was shown."""
+    async def _newest_calls(self, now: float) -> NewestCalls:
         journal = self._runs.journal
         page = await journal.list_runs(RunQuery(None, since=now - _HOUR, limit=_TIMED_RUNS))
-        found: dict[str, list[float]] = {}
+        found: list[tuple[float, str, float]] = []
         for one in page.runs:
             began = 0.0
             for event in await journal.read(one.run):
@@ -148,8 +170,11 @@ class Operate(Feature):
                     began = event.at
                 elif isinstance(event, ModelFinished) and 0.0 < began <= event.first_at:
                     model = "" if one.beginning is None else one.beginning.model
-                    found.setdefault(model, []).append(event.first_at - began)
-        return found
+                    found.append((began, model, event.first_at - began))
+        figures = [one.figures for one in page.runs if one.figures is not None]
+        read = sum([one.input for one in figures])
+        cached = sum([min(one.cached, one.input) for one in figures])
+        return NewestCalls([(model, seconds) for _, model, seconds in sorted(found)], cached / read if read else None)
 
     async def _owners(self, now: float) -> list[dict[str, Any]]:
         """Who may use the server, what runs of theirs, and what they spent since the month began, of which limit."""
@@ -256,9 +281,27 @@ def open_runs(steps: Sequence[RunStep], open_now: int) -> list[int]:
     return found[::-1]
 
 
-def _row(one: RunSummary) -> dict[str, Any]:
+def _doing(one: RunSummary, run: Run | None) -> tuple[str | None, list[str]]:
+    """What a run does, and the tools whose calls are under way. Of a run that another process drives, `run` is None, and the
+    journal tells no more than that it waits."""
+    if one.state == "queued":
+        return "next", []
+    if one.state == "waiting":
+        return "waits", []
+    if run is None or run.ended is not None:
+        return None, []
+    if run.model_is_running:
+        return "model", []
+    asking = {question.call_id for question in run.questions}
+    tools = {call.name for call in run.open_calls if call.id not in asking}
+    return ("tools", sorted(tools)) if tools else (None, [])
+
+
+def _row(one: RunSummary, live: Mapping[str, LiveRun]) -> dict[str, Any]:
     """Chosen member by member: what lists tell its owner of a run has words of theirs."""
     beginning, figures = one.beginning, one.figures
+    here = live.get(one.run)
+    doing, calls = _doing(one, None if here is None else here.run)
     return {
         "id": one.run,
         "object": "run",
@@ -270,20 +313,24 @@ def _row(one: RunSummary) -> dict[str, Any]:
         "tool_calls": None if figures is None else figures.tool_calls,
         "usage": None if figures is None else write_usage(figures),
         "cost": None if figures is None else figures.cost,
+        "doing": doing,
+        "calls": calls,
         "tools": sorted({open_question.question.tool for open_question in one.questions} - {""}),
         "created_at": one.started,
     }
 
 
-def _model(one: RunModel, first_tokens: Iterable[float]) -> dict[str, Any]:
+def _model(one: RunModel, first_tokens: Iterable[tuple[str, float]], cools_for: float | None) -> dict[str, Any]:
     """`first_token` is the median of the newest calls."""
+    times = sorted([seconds for model, seconds in first_tokens if model == one.model])
     return {
         "name": one.model or "unknown",
         "runs": one.runs,
         "calls": one.calls,
         "failed": one.failed,
-        "first_token": _quantile(sorted(first_tokens), 0.5),
+        "first_token": _quantile(times, 0.5),
         "cost": one.cost,
+        "cools_for": cools_for,
     }
 
 
@@ -332,9 +379,12 @@ _OPERATIONS: Final[dict[str, Operation]] = {
             "uptime": float,
             "processes": int,
             **dict.fromkeys(_OPEN, int),
+            "oldest_queued": (float, None),
+            "oldest_waiting": (float, None),
             "first_token_median": (float, None),
             "first_token_95": (float, None),
             "tokens_a_minute": float,
+            "cached_share": (float, None),
             "cost_today": (float, None),
             "models": [
                 {
@@ -344,6 +394,7 @@ _OPERATIONS: Final[dict[str, Operation]] = {
                     "failed": int,
                     "first_token": (float, None),
                     "cost": (float, None),
+                    "cools_for": (float, None),
                 }
             ],
             "owners": [
@@ -357,8 +408,8 @@ _OPERATIONS: Final[dict[str, Operation]] = {
                     "budget": (float, None),
                 }
             ],
-            "series": {"open": [int], "tokens": [float], "cost": [float]},
-            "runs": [{"id": str, "object": "run", "owner": str, "state": str}],
+            "series": {"open": [int], "tokens": [float], "cost": [float], "first_token": [float]},
+            "runs": [{"id": str, "object": "run", "owner": str, "state": str, "doing": (str, None), "calls": [str]}],
             "has_more": bool,
             "next": (str, None),
             "approvals": [{"run": str, "owner": str, "tool": (str, None), "asked_at": float, "age": float}],
