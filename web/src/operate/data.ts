@@ -29,6 +29,8 @@ export interface OperateModel {
   failed: number;
   first_token: number | null;
   cost: number | null;
+  /** Seconds for which another is asked in its place: it has failed. */
+  cools_for?: number | null;
 }
 
 /** A run of any owner, without a word of theirs. */
@@ -43,6 +45,9 @@ export interface OperateRun {
   cost: number | null;
   /** Those that wait for a decision. */
   tools: string[];
+  /** Null where another process drives it. `tools`: those in `calls`. */
+  doing?: "next" | "model" | "tools" | "waits" | null;
+  calls?: string[];
   created_at: number;
 }
 
@@ -62,9 +67,12 @@ export interface OperateFigures {
   running?: number;
   queued?: number;
   waiting?: number;
+  oldest_queued?: number | null;
+  oldest_waiting?: number | null;
   first_token_95?: number | null;
   first_token_median?: number | null;
   tokens_a_minute?: number | null;
+  cached_share?: number | null;
   cost_today?: number | null;
   owners?: OperateOwner[];
   models?: OperateModel[];

@@ -25,8 +25,9 @@ export function OperateView(): VNode {
   const data = useMemo(() => new OperateData(), []);
   useEffect(() => {
     void data.refresh();
-    // Changes are told of one's own runs alone: what other owners do has to be asked for.
-    const timer = setInterval(() => !document.hidden && (!isFed.value || (data.hasFigures && facts.value?.has_keys === true)) && void data.refresh(), EVERY_MS);
+    // Changes are told of one's own runs alone, and not of each call: what other owners do, and what a run does, has to be asked for.
+    const isTold = () => isFed.value && !(data.hasFigures && (facts.value?.has_keys === true || (data.running.value.value ?? []).length > 0));
+    const timer = setInterval(() => !document.hidden && !isTold() && void data.refresh(), EVERY_MS);
     return () => clearInterval(timer);
   }, [facts.value]);
   useEffect(() => {
@@ -121,17 +122,17 @@ function Boxes({ data }: { data: OperateData }): VNode {
   const rows = data.running.value.value ?? [];
   const figures = data.figures.value.value;
   const of = (state: string) => rows.filter((row) => row.state === state);
-  const oldest = (state: string) => Math.min(...of(state).map((row) => row.created_at));
-  const age = (state: string) => (of(state).length === 0 ? "" : `oldest ${until(Math.max(1, now.value - oldest(state)))}`);
+  const oldest = (state: string) => (of(state).length === 0 ? null : now.value - Math.min(...of(state).map((row) => row.created_at)));
+  const age = (seconds: number | null) => (seconds === null ? "" : `oldest ${until(Math.max(1, seconds))}`);
   const decisions = data.decisions.value.value ?? [];
   return (
     <div class="operate" tabIndex={0} role="region" aria-label="Figures of the server">
       <div class="tiles">
         <Tile name="Running" dot="live" value={String(figures?.running ?? of("running").length)} more={figures === null ? "yours" : "of all owners"} series={figures?.series?.["open"]} />
-        <Tile name="Queued" value={String(figures?.queued ?? of("queued").length)} more={age("queued")} />
-        <Tile name="Wait for people" dot="wait" value={String(figures?.waiting ?? decisions.length)} more={age("waiting")} />
-        <Tile name="First token, 95th" value={figures?.first_token_95 == null ? null : seconds(figures.first_token_95)} more={figures?.first_token_median == null ? "" : `median ${seconds(figures.first_token_median)}`} />
-        <Tile name="Tokens a minute" value={figures?.tokens_a_minute == null ? null : tokens(figures.tokens_a_minute)} more="" series={figures?.series?.["tokens"]} />
+        <Tile name="Queued" value={String(figures?.queued ?? of("queued").length)} more={age(figures === null ? oldest("queued") : figures.oldest_queued ?? null)} />
+        <Tile name="Wait for people" dot="wait" value={String(figures?.waiting ?? decisions.length)} more={age(figures === null ? oldest("waiting") : figures.oldest_waiting ?? null)} />
+        <Tile name="First token, 95th" value={figures?.first_token_95 == null ? null : seconds(figures.first_token_95)} more={figures?.first_token_median == null ? "" : `median ${seconds(figures.first_token_median)}`} series={figures?.series?.["first_token"]} />
+        <Tile name="Tokens a minute" value={figures?.tokens_a_minute == null ? null : tokens(figures.tokens_a_minute)} more={figures?.cached_share == null ? "" : `${Math.round(100 * figures.cached_share)} % cached`} series={figures?.series?.["tokens"]} />
         <Tile name="Cost today" value={figures?.cost_today == null ? null : cost(figures.cost_today)} more="" series={figures?.series?.["cost"]} />
       </div>
       <div class="op-grid">

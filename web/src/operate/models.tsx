@@ -1,6 +1,6 @@
 // How models fare, and what the server keeps.
 import type { VNode } from "preact";
-import { bareModel, bytes, cost, plural, seconds } from "../format";
+import { bareModel, bytes, cost, plural, seconds, until } from "../format";
 import { shown } from "../visible";
 import { type OperateData, SPANS } from "./data";
 import { Panel, Empty } from "./panel";
@@ -28,7 +28,9 @@ export function Models({ data }: { data: OperateData }): VNode {
             <tbody>
               {figures.models.map((one) => (
                 <tr key={one.name}>
-                  <td class="main-cell" title={shown(one.name)}>{shown(bareModel(one.name))}</td>
+                  <td class="main-cell" title={shown(one.name)}>
+                    {shown(bareModel(one.name))} {one.cools_for != null && <span class="pill wait">cools down {until(one.cools_for)}</span>}
+                  </td>
                   <td class="r">{one.calls}</td>
                   <td class={one.failed > 0 ? "r fail" : "r t3"}>{one.failed}</td>
                   <td class={one.first_token === null ? "r t3" : "r"}>{one.first_token === null ? "unknown" : seconds(one.first_token)}</td>

@@ -10,13 +10,15 @@ import { facts, me } from "../store/server";
 import { labelOf } from "../tools";
 import { shown } from "../visible";
 import { Icon } from "../views/icon";
-import type { OperateData } from "./data";
+import type { OperateData, OperateRun } from "./data";
 import { Panel, Empty } from "./panel";
 
 export function RunsNow({ data }: { data: OperateData }): VNode {
   const box = data.running.value;
   const rows = [...(box.value ?? [])].filter((row) => row.state !== "waiting").sort((a, b) => a.created_at - b.created_at).slice(0, 50);
   useEffect(() => rows.forEach(wantLine), [rows.map((row) => row.id + row.state).join()]);
+  const told = new Map((data.figures.value.value?.runs ?? []).map((row) => [row.id, row]));
+  const hasOwners = data.hasFigures && facts.value?.has_keys === true;
   const count = (state: string) => (box.value ?? []).filter((row) => row.state === state).length;
   return (
     <Panel title="Runs now" more={`${count("running")} running, ${count("queued")} queued`} link={{ href: address("runs"), words: "All runs" }} box={box}>
@@ -27,7 +29,8 @@ export function RunsNow({ data }: { data: OperateData }): VNode {
           <thead>
             <tr>
               <th scope="col">Asked</th>
-              <th scope="col" class="hide-phone">Agent or model</th>
+              {hasOwners && <th scope="col" class="hide-phone">Owner</th>}
+              <th scope="col" class="hide-phone">{data.hasFigures ? "Doing" : "Agent or model"}</th>
               <th scope="col" class="r hide-phone">Rounds</th>
               <th scope="col" class="r hide-phone">Cost</th>
               <th scope="col" class="r">Time</th>
@@ -38,11 +41,12 @@ export function RunsNow({ data }: { data: OperateData }): VNode {
             {rows.map((row) => {
               const line = lineOf(row);
               return (
-                <tr key={row.id}>
+                <tr key={row.id} title={shown(line.agent || bareModel(line.model ?? ""))}>
                   <td class="main-cell">
                     {row.state === "queued" ? <Icon name="list" small class="t3" /> : <span class="dot live" />} <a href={address("runs", row.id)}>{shown(line.asked)}</a>
                   </td>
-                  <td class="t2 hide-phone">{shown(line.agent || bareModel(line.model ?? ""))}</td>
+                  {hasOwners && <td class="t2 hide-phone">{shown(told.get(row.id)?.owner ?? "–")}</td>}
+                  <td class="t2 hide-phone">{data.hasFigures ? <Doing run={told.get(row.id)} /> : shown(line.agent || bareModel(line.model ?? ""))}</td>
                   <td class="r hide-phone">{line.rounds ?? "–"}</td>
                   <td class="r hide-phone">{line.cost === null || line.cost === 0 ? <span class="t3">–</span> : cost(line.cost)}</td>
                   <td class="r">{seconds(Math.max(0, now.value - row.created_at))}</td>
@@ -59,6 +63,15 @@ export function RunsNow({ data }: { data: OperateData }): VNode {
       )}
     </Panel>
   );
+}
+
+const WORDS = { next: "next", model: "model writes", waits: "waits" };
+
+/** Of a run that another process drives nothing is known. */
+function Doing({ run }: { run: OperateRun | undefined }): VNode {
+  const doing = run?.doing ?? null;
+  if (doing === null) return <span class="t3">–</span>;
+  return doing === "tools" ? <span class="mono-s">{shown((run?.calls ?? []).map(labelOf).join(", "))}</span> : <span class="small">{WORDS[doing]}</span>;
 }
 
 const MOST_OTHERS = 50; // rows: what an operator looks over at once
@@ -91,6 +104,7 @@ export function RunsOfOthers({ data }: { data: OperateData }): VNode | null {
               <td>{shown(row.owner)}</td>
               <td class="main-cell">
                 <span class={`dot ${row.state === "waiting" ? "wait" : row.state === "running" ? "live" : ""}`} /> {shown(row.state)}
+                {(row.doing === "model" || row.doing === "tools") && <span class="t2"> <Doing run={row} /></span>}
                 {row.tools.length > 0 && <span class="mono-s t2"> {shown(row.tools.map(labelOf).join(", "))}</span>}
               </td>
               <td class="t2 hide-phone">{shown(row.agent ?? bareModel(row.model ?? "unknown"))}</td>

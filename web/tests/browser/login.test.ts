@@ -114,6 +114,24 @@ test("an operator sees the runs and errors of all owners, and none of their word
   await page.waitForSelector(".op-box:has-text('Runs of other owners') tr:has-text('guest')", { state: "detached" });
 });
 
+test("where there are keys, an operator sees whose each run is, and what it does now", async () => {
+  for (const owner of ["admin", "guest"]) {
+    const answer = await fetch(`${server.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json", authorization: `Bearer ${server.keys[owner]}` },
+      body: JSON.stringify({ model: "default", background: true, messages: [{ role: "user", content: "slow please" }] }),
+    });
+    expect(answer.status).toBe(202);
+  }
+  const page = await open("/ui/operate");
+  await logIn(page, "admin");
+  await page.waitForSelector(".op-box[aria-label='Runs now'] tr:has-text('slow please'):has(td:text-is('admin')) .mono-s:text-is('wait')");
+  await page.waitForSelector(".op-box[aria-label='Runs of other owners'] tr:has-text('guest') .mono-s:text-is('wait')");
+  await page.click("role=button[name='Stop slow please']");
+  await page.click("role=button[name='Stop a run of guest']");
+  await page.waitForSelector("text=Nothing runs.");
+});
+
 describe.each(["light", "dark"] as const)("in the %s theme", (colorScheme) => {
   test("axe finds nothing serious in the login, refused or not", async () => {
     const page = await open("/ui", { colorScheme, deviceScaleFactor: 2 });

@@ -39,7 +39,7 @@ test("a decision is made here, its run goes on, and what failed is counted", asy
 test("a run under way is shown, and is stopped here", async () => {
   await start("slow please");
   const page = await open("/ui/operate");
-  await page.waitForSelector(".op-box td:has-text('slow please')");
+  await page.waitForSelector(".op-box tr:has-text('slow please') .mono-s:text-is('wait')");
   await page.click("role=button[name='Stop slow please']");
   await page.waitForSelector("text=Nothing runs.");
 });
@@ -58,9 +58,14 @@ test("figures over all owners are shown where the server has them", async () => 
     status: 200,
     body: {
       running: 3, queued: 1, waiting: 2, first_token_95: 1.9, first_token_median: 0.6, tokens_a_minute: 41_000, cost_today: 8.72,
-      series: { open: [1, 2, 3, 2], cost: [1, 2, 3, 4] },
+      oldest_queued: 12, oldest_waiting: 240, cached_share: 0.74,
+      series: { open: [1, 2, 3, 2], cost: [1, 2, 3, 4], first_token: [0.6, 1.9, 0.4] },
       owners: [{ owner: "finance", running: 1, waiting: 0, runs: 412, spent: 92.9, reserved: 3, budget: 100 }],
-      models: [{ name: "gemini-3-pro", calls: 12, failed: 5, first_token: 3.8, cost: 0.31 }],
+      models: [{ name: "gemini-3-pro", calls: 12, failed: 5, first_token: 3.8, cost: 0.31, cools_for: 39.2 }],
+      runs: [
+        { id: "run_1", owner: "finance", state: "running", agent: null, model: "gpt-5.5", rounds: 14, tool_calls: 20, cost: 0.87, tools: [], doing: "tools", calls: ["fetch_rates"], created_at: 1 },
+        { id: "run_2", owner: "web", state: "queued", agent: null, model: "gpt-5.5", rounds: null, tool_calls: null, cost: null, tools: [], doing: "next", calls: [], created_at: 1 },
+      ],
       journal: { bytes: 640_000_000 },
       files: { count: 2, bytes: 41_000 },
     },
@@ -70,9 +75,14 @@ test("figures over all owners are shown where the server has them", async () => 
   await page.waitForSelector(".tile:has-text('Cost today') >> text=$8.72");
   expect(await page.locator("role=meter[name='Budget of finance']").getAttribute("aria-valuetext")).toBe("$92.90 of $100");
   await page.waitForSelector(".tile:has-text('First token') >> text=median 0.6 s");
+  await page.waitForSelector(".tile:has-text('Queued') >> text=oldest 12 s");
+  await page.waitForSelector(".tile:has-text('Wait for people') >> text=oldest 4 min");
+  await page.waitForSelector(".tile:has-text('Tokens a minute') >> text=74 % cached");
   await page.waitForSelector("tr:has-text('gemini-3-pro') >> text=3.8 s");
+  await page.waitForSelector("tr:has-text('gemini-3-pro') >> text=cools down 40 s");
+  await page.waitForSelector(".op-box:has-text('Runs of other owners') tr:has-text('finance') >> text=fetch_rates");
   await page.waitForSelector(".op-kept >> text=2 files");
-  expect(await page.locator(".spark").count()).toBe(2);
+  expect(await page.locator(".spark").count()).toBe(3);
 });
 
 test("errors, models and series are those of the span that is chosen", async () => {
