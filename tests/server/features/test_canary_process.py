@@ -31,6 +31,7 @@ GIVEN = (UPSTREAM, ENVIRONMENT, HEADER, MCP_ADDRESS, MCP_HEADER, MCP_ENVIRONMENT
 TINY = Path(__file__).parents[2] / "tools" / "mcp" / "tiny.py"
 CODE = f"""
 import glob, os, re
+open("mine.txt", "w").write("This it may read.")
 seen = [repr(dict(os.environ)).encode()]
 for pattern in ("/proc/[0-9]*/environ", "/proc/[0-9]*/cmdline", "*", "/etc/passwd", "FOLDER/**"):
     for path in glob.glob(pattern, recursive=True):
@@ -38,7 +39,7 @@ for pattern in ("/proc/[0-9]*/environ", "/proc/[0-9]*/cmdline", "*", "/etc/passw
             seen.append(open(path, "rb").read())
         except OSError:
             pass
-(len(seen) > 3, re.findall(rb"{SHAPE}", b"".join(seen)))
+(len(seen) > 1, re.findall(rb"{SHAPE}", b"".join(seen)))
 """
 
 
