@@ -52,18 +52,19 @@ class DbosQueue:
     async def claim(
         self, worker: str, limits: QueueLimits, now: float, until: float, most: int = 1
     ) -> list[ClaimedRun]:
+        found = await self._table.claim(worker, limits, now, until, most)
         called: list[ClaimedRun] = []
-        left = await self._table.claim(worker, limits, now, until, most)
         try:
-            while (
-                left
-                and (is_called := left[0].is_cancelled or await self._executor.call(left[0].run, worker)) is not None
-            ):
-                called.append(replace(left[0], is_cancelled=left[0].is_cancelled or not is_called))
-                del left[0]
+            for claimed in found:
+                if not claimed.is_cancelled:
+                    is_called = await self._executor.call(claimed.run, worker)
+                    if is_called is None:
+                        break
+                    claimed = replace(claimed, is_cancelled=not is_called)
+                called.append(claimed)
         finally:
-            for one in left:
-                await self._table.unclaim(one.run, worker)
+            for left in found[len(called) :]:
+                await self._table.unclaim(left.run, worker)
         return called
 
     async def renew(self, worker: str, until: float) -> list[ClaimedRun]:

@@ -35,9 +35,8 @@ LEASE_SECONDS: Final = 3.0  # after which the runs of a process that died are an
 # may be driven at a time would leave nothing to the others.
 MOST_CLAIMED: Final = 8
 PARTS: Final = 8  # of the places
-GATHERS: Final = (
-    0.02  # seconds that a process with runs waits for more places to get free, so that one claim fills them
-)
+# Seconds that a process with runs waits for more places to get free, so that one claim fills them.
+GATHERS: Final = 0.02
 LOOKS_EVERY: Final = 1.0  # seconds: at what others have queued, and at what is to end
 
 
