@@ -107,7 +107,23 @@ async def test_a_call_that_does_not_fit_is_refused_before_the_model_is_asked(doo
         await settled(served)
 
         assert [plain[0], stream[0], len(model.requests), await reserved(served)] == [402, 402, 0, 0]
-        assert json.loads(plain[2])["error"]["code"] == "budget_exceeded"
+        error = json.loads(plain[2])["error"]
+        assert (error["code"], error["message"]) == (
+            "budget_exceeded",
+            "this call may take $0.001005, and $0.0005 are left of the budget of $0.0005 in all for this owner; a smaller limit "
+            "of output tokens may fit",
+        )
+
+
+async def test_large_amounts_are_written_out(door: Door) -> None:
+    async with door.serving(ScriptedModel(says("one")), **limited("owner", tokens=12_345_678)) as served:
+        await add_keys(served)
+        _, headers, _ = await post(served)
+        [standing] = await ledger_of(served).standings([Account("owner", "ann")])
+    assert headers["x-ronda-budget"] == (
+        "scope=owner; per=total; unit=tokens; limit=12345678; spent=0; reserved=0; remaining=12345678"
+    )
+    assert standing.words == "12,345,678 tokens in all for this owner"
 
 
 async def test_at_a_limit_the_run_answers_a_last_time_with_tools_off(door: Door) -> None:
@@ -162,6 +178,27 @@ async def test_a_price_that_is_not_known_is_refused_where_money_is_limited(door:
         [account] = [one for one in await ledger_of(served).accounts() if one.startswith("owner:")]
         spent = await ledger_of(served).spent(Account("owner", account.partition(":")[2]), "total")
     assert (spent.tokens, spent.usd, spent.unknown) == (15, 0.0, 1)
+
+
+@pytest.mark.parametrize("price", [None, Price(1000.0, 10_000.0)])
+async def test_a_model_may_cost_what_the_dearest_does_that_it_falls_back_to(
+    door: Door, tmp_path: Path, price: Price | None
+) -> None:
+    """Nothing is asked where a fallback has no price, or would cost more than is left."""
+    specs = {}
+    for name, turn in (("down", {"error": "down", "status": 503}), ("dear", "said")):
+        (tmp_path / f"{name}.json").write_text(json.dumps([turn]))
+        specs[name] = f"script:{tmp_path / name}.json"
+    models = {"down": {"model": specs["down"], "fallback": ["dear"]}, "dear": {"model": specs["dear"]}}
+    prices = {specs["down"]: Price(1.0, 10.0), **({} if price is None else {specs["dear"]: price})}
+    limit: Any = {"limits": [{"scope": "owner", "usd": 0.1}]}
+    async with door.serving(ScriptedModel(), models=models, prices=prices, budgets=limit) as served:
+        await add_keys(served)
+        status, _, text = await post(served, model="down")
+        await settled(served)
+        spent = await ledger_of(served).spent(Account("owner", "ann"), "total")
+    assert (status, spent) == (402, Amounts())
+    assert ("is not known" if price is None else "this call may take $1.005") in text
 
 
 # ---- who spends ----------------------------------------------------------------------------------------------------------

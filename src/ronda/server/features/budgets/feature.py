@@ -37,7 +37,7 @@ from ronda.host.supervisor import done_or_reported
 from ronda.providers.prices import load_prices
 from ronda.server.config import ServerConfig
 from ronda.server.doors.chat import chat_error
-from ronda.server.features.budgets.ledger import OWNED, TABLES, Account, Amounts, Ledger, Standing, tightest
+from ronda.server.features.budgets.ledger import OWNED, TABLES, Account, Amounts, Ledger, Standing, plain, tightest
 from ronda.server.features.budgets.settings import BudgetOptions, BudgetSettings, Unit
 from ronda.server.features.contract import Feature, Finding, Refused, Services
 from ronda.server.http.incoming import Header, Incoming, Json
@@ -213,7 +213,7 @@ class BudgetedModel:
         )
         if verdict.refused_by is not None:
             self._budgets.tell_exhausted(self._run, verdict.refused_by)
-            raise BudgetExceeded(_why(verdict.refused_by))
+            raise BudgetExceeded(_why_refused(verdict.refused_by, wanted))
         if verdict.is_last:
             request = replace(request, choice=NONE, options=_at_most(request.options, verdict.room))
         shown = _Shown(show) if request.stream else None
@@ -245,8 +245,8 @@ class BudgetedModel:
         limited = [one for one in await self._ledger.standings(self._accounts) if one.unit == "usd"]
         if limited:
             raise BudgetExceeded(
-                f"what a call of '{self._run.plan.model}' costs is not known, and there is a budget of {limited[0].words}; "
-                'the operator can give a price under [prices], or allow it with unknown_price = "allow"'
+                f"the price of '{self._run.plan.model}', or of a model that it falls back to, is not known, and there is a budget "
+                f'of {limited[0].words}; the operator can give a price under [prices], or allow it with unknown_price = "allow"'
             )
 
     def _cost(self, usage: Usage) -> float:
@@ -302,10 +302,20 @@ def _why(standing: Standing) -> str:
     return f"the budget of {standing.words} is used up"
 
 
+def _why_refused(standing: Standing, wanted: Amounts) -> str:
+    """Of a call that does not fit into what is left, although something is."""
+    if standing.unit not in ("usd", "tokens") or not standing.remaining:
+        return _why(standing)
+    return (
+        f"this call may take {standing.amount(getattr(wanted, standing.unit))}, and {standing.amount(standing.remaining)} "
+        f"are left of the budget of {standing.words}; a smaller limit of output tokens may fit"
+    )
+
+
 def _header(standing: Standing) -> Header:
     fields = msgspec.to_builtins(standing.budget)
     words = [
-        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+        f"{name}={plain(value)}" if isinstance(value, float) else f"{name}={value}"
         for name, value in fields.items()
         if value is not None
     ]

@@ -114,8 +114,12 @@ class Standing(Struct, frozen=True):
     @property
     def words(self) -> str:
         """For people."""
-        amount = f"${self.limit:g}" if self.unit == "usd" else f"{self.limit:g} {self.unit.replace('_', ' ')}"
-        return f"{amount} {'in all' if self.per == 'total' else f'a {self.per}'} for this {self.account.scope}"
+        return f"{self.amount(self.limit)} {'in all' if self.per == 'total' else f'a {self.per}'} for this {self.account.scope}"
+
+    def amount(self, number: float) -> str:
+        """So many of its unit, for people."""
+        text = plain(number, ",")
+        return f"${text}" if self.unit == "usd" else f"{text} {self.unit.replace('_', ' ')}"
 
 
 class Verdict(Struct, frozen=True):
@@ -124,6 +128,11 @@ class Verdict(Struct, frozen=True):
     refused_by: Standing | None = None
     is_last: bool = False
     room: int | None = None
+
+
+def plain(number: float, between_thousands: str = "") -> str:
+    """To a millionth, and never as 2e+07."""
+    return f"{number:{between_thousands}.6f}".rstrip("0").rstrip(".")
 
 
 def tightest(standings: Iterable[Standing]) -> Standing | None:

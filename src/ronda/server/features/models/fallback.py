@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ronda.core.events import ModelFinished, Preview
-from ronda.core.parts import Image, ToolTurn, UserTurn
+from ronda.core.parts import Image, ToolTurn, Usage, UserTurn
 from ronda.core.plan import Plan
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Provider, Show, capabilities_of
@@ -85,7 +85,18 @@ class FallbackModel:
     def capabilities(self) -> Capabilities:
         # Those of the first: what it cannot do is refused before a run starts. Several answers are several calls.
         able = capabilities_of(self.candidates[0].provider)
-        return replace(able, call_many=None)
+        return replace(able, call_many=None, cost=self._most)
+
+    def _most(self, usage: Usage) -> float | None:
+        """What a call may cost at most: any of the models may answer it. None where the price of one is not known."""
+        most = 0.0
+        for candidate in self.candidates:
+            cost_of = capabilities_of(candidate.provider).cost
+            cost = None if cost_of is None else cost_of(usage)
+            if cost is None:
+                return None
+            most = max(most, cost)
+        return most
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         numbers, problems = self._able(request)
