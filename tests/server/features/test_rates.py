@@ -142,6 +142,46 @@ async def test_so_many_requests_at_a_time_and_no_more(door: Door) -> None:
     assert (second[1]["retry-after"], "1 requests at a time" in second[2]) == ("1", True)
 
 
+async def test_a_websocket_counts_while_it_is_answering_a_message(door: Door) -> None:
+    """So one that is open and idle keeps no other request out, and its own messages least of all."""
+    message = {"type": "response.create", "model": "default", "input": "go"}
+    async with door.serving(ScriptedModel(*[says("Hi.")] * 4), rates={"runs": 1, "requests": 4}) as served:
+        await add_keys(served)
+        a_minute(served)
+        headers = {"authorization": "Bearer rk_a"}
+        async with soon(), served.http.ws_connect(f"{served.url}/responses", headers=headers) as socket:
+            ends = []
+            for _ in range(2):
+                await socket.send_json(message)
+                while (said := await socket.receive_json())["type"] not in ("response.completed", "error"):
+                    pass
+                ends.append(said["type"])
+                await counted(served)
+                ends.append((await post(served))[0])
+                await counted(served)
+            await socket.send_json(message)
+            refused = await socket.receive_json()
+
+    assert ends == ["response.completed", 200, "response.completed", 200]
+    assert (refused["status"], "4 requests a minute" in refused["error"]["message"]) == (429, True)
+
+
+async def test_what_asks_no_model_is_not_counted(door: Door) -> None:
+    text = {"model": "default", "messages": [{"role": "user", "content": "go"}]}
+    asked = [("messages/count_tokens", text), ("responses/input_tokens", {"model": "default", "input": "go"})]
+    async with door.serving(ScriptedModel(says("Hi.")), rates={"requests": 1}) as served:
+        await add_keys(served)
+        a_minute(served)
+        statuses = []
+        for path, body in [*asked, ("render", text)]:
+            headers = {"authorization": "Bearer rk_a"}
+            async with soon(), served.http.post(f"{served.url}/{path}", json=body, headers=headers) as answer:
+                statuses.append((answer.status, "x-ratelimit-limit-requests" in answer.headers))
+        first, second = await post(served), await post(served)
+    assert statuses == [(200, False)] * 3
+    assert (first[0], second[0]) == (200, 429)
+
+
 async def test_what_a_process_had_under_way_that_died_counts_for_a_minute() -> None:
     now = 1000.0
     catalog = MemoryCatalog()

@@ -224,6 +224,10 @@ class Feature:
         request is passed on to."""
         return ()
 
+    def message_answered(self) -> None:
+        """What is to say of a WebSocket's message that was admitted has been said. Called in the task that `admit` was. Must be
+        quick."""
+
     def request_came(self, request: Incoming, route: Route) -> None:
         """A request has come; it is not known yet whose it is. Called in the task that answers it: a context variable that is set
         here is seen by the runs that the request drives. Must be quick. Where there is no address, `route.path` is

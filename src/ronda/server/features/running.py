@@ -111,6 +111,7 @@ class Features:
         self.signs_in_all = not all(headers)
         self.sign_in_headers = tuple([name for names in headers for name in names])
         self.admitting = self._with("admit")
+        self._ending_messages = self._with("message_answered")
         self._asking = self._with("request_came")
         self._heading = self._with("answer_headers")
         self._answering = self._with("answer_sent")
@@ -174,6 +175,10 @@ class Features:
         for feature in self.admitting:
             headers += await feature.admit(request, route)
         return headers
+
+    def message_answered(self) -> None:
+        for feature in self._ending_messages:
+            feature.message_answered()
 
     def report_request(self, request: Incoming, route: Route) -> None:
         for feature in self._asking:

@@ -32,6 +32,8 @@ class CallerFeatures(Protocol):
 
     async def admit(self, request: Incoming, route: Route) -> list[Header]: ...
 
+    def message_answered(self) -> None: ...
+
     def find(self, name: str) -> object | None: ...
 
 
@@ -73,6 +75,10 @@ class Callers:
     async def admit(self, request: Incoming, route: Route) -> Sequence[Header]:
         """The headers of the answer. Raises Refused."""
         return await self._features.admit(request, route) if self._features.admitting else ()
+
+    def message_answered(self) -> None:
+        """Of a WebSocket, once what was admitted has its answer."""
+        self._features.message_answered()
 
     async def check_caller(self, caller: Caller) -> KeyRow | None:
         """Raises Unauthorized if the caller, whom another process let in, or this one a while ago, would not be let in now. The

@@ -75,7 +75,9 @@ class ResponsesSocket:
 
     async def connect(self, incoming: Incoming) -> ASGIApp:
         async def connection(scope: Scope, receive: Receive, send: Send) -> None:
-            await Connection(self, scope, receive, send, route=incoming.route).run()
+            # Opening a connection asks no model, each message does.
+            route = None if incoming.route is None else replace(incoming.route, scope="run")
+            await Connection(self, scope, receive, send, route=route).run()
 
         return connection
 
@@ -177,6 +179,8 @@ class Connection:
             log.error("a response over a WebSocket broke down", exc_info=error)
             failure = BROKE_DOWN
             await self._tell(failure)
+        finally:
+            self._socket.callers.message_answered()
         if failure is not None and previous is not None:
             self._runs.pop(previous, None)
 

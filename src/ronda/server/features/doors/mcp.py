@@ -37,7 +37,9 @@ class McpServer(Door):
 
     def routes(self) -> Sequence[Route]:
         return [
-            Route(method, "/mcp", MCP, self.route.answer, "run", loads=_MCP) for method in ("POST", "GET", "DELETE")
+            Route("POST", "/mcp", MCP, self.route.answer, "run", loads=_MCP),
+            Route("GET", "/mcp", MCP, self.route.answer, "read", loads=_MCP),
+            Route("DELETE", "/mcp", MCP, self.route.answer, "write", loads=_MCP),
         ]
 
     async def stop(self) -> None:

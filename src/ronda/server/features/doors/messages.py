@@ -44,5 +44,5 @@ class Messages(Door):
         return (
             Route("POST", "/v1/messages", MESSAGES, self._door.answer, "run"),
             *self._stored.routes(MESSAGES),
-            Route("POST", "/v1/messages/count_tokens", MESSAGES, self._door.count_tokens, "run"),
+            Route("POST", "/v1/messages/count_tokens", MESSAGES, self._door.count_tokens, "read"),
         )

@@ -43,9 +43,9 @@ class Responses(Door):
         door, stored = self._door, self._stored
         return (
             Route("POST", "/v1/responses", RESPONSES, door.create_response, "run"),
-            Route(WEBSOCKET, "/v1/responses", RESPONSES, self.socket.connect, "run"),
+            Route(WEBSOCKET, "/v1/responses", RESPONSES, self.socket.connect, "read"),
             Route("POST", "/v1/responses/compact", RESPONSES, door.compact_response, "run"),
-            Route("POST", "/v1/responses/input_tokens", RESPONSES, door.count_input, "run"),
+            Route("POST", "/v1/responses/input_tokens", RESPONSES, door.count_input, "read"),
             Route("GET", _RESPONSE, RESPONSES, stored.retrieve, "read", of_run="run_"),
             Route("DELETE", _RESPONSE, RESPONSES, stored.delete, "write", of_run="run_"),
             Route("POST", f"{_RESPONSE}/cancel", RESPONSES, stored.cancel, "write", of_run="run_"),

@@ -34,6 +34,6 @@ class Transcripts(Door):
     def routes(self) -> Sequence[Route]:
         door = self._door
         return (
-            Route("POST", "/v1/render", OWN, door.render, "run"),
+            Route("POST", "/v1/render", OWN, door.render, "read"),
             Route("POST", "/v1/transcripts/check", OWN, door.check_transcript, "read"),
         )

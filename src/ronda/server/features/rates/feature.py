@@ -81,7 +81,6 @@ class Rates(Feature):
     # ---- a request ---------------------------------------------------------------------------------------------------
 
     async def admit(self, request: Incoming, route: Route) -> Sequence[Header]:
-        self._end_request()  # of a WebSocket: the message before
         if route.scope != "run":
             return ()
         key = request.key
@@ -105,6 +104,9 @@ class Rates(Feature):
             self._slots[slot.name] = slot
         _current.set(slot)
         return headers
+
+    def message_answered(self) -> None:
+        self._end_request()
 
     def answer_sent(self, request: Incoming, route: Route, status: int, seconds: float) -> None:
         self._end_request()
