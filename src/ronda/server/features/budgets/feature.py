@@ -245,8 +245,9 @@ class BudgetedModel:
         limited = [one for one in await self._ledger.standings(self._accounts) if one.unit == "usd"]
         if limited:
             raise BudgetExceeded(
-                f"the price of '{self._run.plan.model}', or of a model that it falls back to, is not known, and there is a budget "
-                f'of {limited[0].words}; the operator can give a price under [prices], or allow it with unknown_price = "allow"'
+                f"the price of '{self._run.plan.model}', or of a model that it falls back to, is not known, and there is a "
+                f"budget of {limited[0].words}; the operator can give a price under [prices], or allow it with "
+                'unknown_price = "allow"'
             )
 
     def _cost(self, usage: Usage) -> float:
