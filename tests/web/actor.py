@@ -208,6 +208,15 @@ SCENES: Final[dict[str, Callable[[], list[Line]]]] = {
         calls("place_order", site="north", quantity=20, deliver_by="2026-12-15"),
         says("Both are placed."),
     ],
+    "together": lambda: [
+        Line(
+            calls=(
+                Call("place_order", {"site": "harbour", "quantity": 1450, "deliver_by": "2026-12-14"}),
+                Call("place_order", {"site": "north", "quantity": 20, "deliver_by": "2026-12-15"}),
+            )
+        ),
+        says("Both are placed."),
+    ],
     "desk": lambda: [
         calls("carrier-desk", input="When are the last deliveries of the year?"),
         says("The desk says: no deliveries from 24 to 27 December."),

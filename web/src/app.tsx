@@ -1,7 +1,7 @@
 // The frame: sidebar or rail, the view of the address, layers over it, and the regions that a screen reader hears.
 import { effect, untracked } from "@preact/signals";
 import type { VNode } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { assertive, polite } from "./announce";
 import { place } from "./router";
 import { entries, live, openSession, sessionId, title } from "./store/session";
@@ -19,7 +19,7 @@ import { Keys } from "./views/keys";
 import { lazy } from "./views/lazy";
 import { closeLayer, layer } from "./views/panes";
 import { Picker } from "./views/picker";
-import { PhoneTabs, Rail, Sidebar, isNarrow } from "./views/sidebar";
+import { PhoneTabs, Rail, Sidebar, VIEWS, isNarrow } from "./views/sidebar";
 
 const Build = lazy(() => import("./build").then((chunk) => chunk.BuildView));
 const Operate = lazy(() => import("./operate").then((chunk) => chunk.OperateView));
@@ -82,7 +82,7 @@ function Layers(): VNode | null {
 
 function SidebarSheet(): VNode {
   const box = useRef<HTMLDialogElement>(null);
-  useEffect(() => box.current?.showModal(), []);
+  useLayoutEffect(() => box.current?.showModal(), []);
   return (
     <dialog ref={box} class="side-sheet" aria-label="Sessions and views" onClose={closeLayer} onClick={(event) => event.target === box.current && box.current?.close()}>
       <Sidebar />
@@ -104,7 +104,8 @@ export function startApp(): void {
   const icon = document.querySelector<HTMLLinkElement>("link[rel=icon]");
   effect(() => {
     const waits = approvals.value.length;
-    const name = place.value.view === "chat" ? title.value || "New session" : place.value.view;
+    const { view } = place.value;
+    const name = view === "chat" ? title.value || "New session" : (VIEWS.find((one) => one.view === view)?.name ?? "");
     document.title = shown(`${waits > 0 ? `(${waits}) ` : ""}${name} · Ronda`);
     const run = live.value ?? entries.value.at(-1)?.run ?? null;
     if (run !== null) changed(run);

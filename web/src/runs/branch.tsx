@@ -1,6 +1,6 @@
 // Branch from a round: the conversation up to it, answered by another model or after other words. A new session, a new run.
 import type { VNode } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem, api, newRunName, newSessionName } from "../api";
 import { wordsOf } from "../fold/turns";
 import { address, go } from "../router";
@@ -25,7 +25,7 @@ export function BranchDialog({ log, round, close }: BranchProps): VNode {
   const [instructions, setInstructions] = useState("");
   const [problem, setProblem] = useState("");
   const [isSending, setSending] = useState(false);
-  useEffect(() => box.current?.showModal(), []);
+  useLayoutEffect(() => box.current?.showModal(), []);
   const rounds = log.run.usage.rounds;
   const start = async () => {
     setSending(true);

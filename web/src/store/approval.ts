@@ -28,12 +28,16 @@ export function isSettled(): boolean {
   return performance.now() - shownAt.value >= SETTLE_MS;
 }
 
+let decidedAt = Number.NEGATIVE_INFINITY;
+
 export async function decide(question: Question, decision: Decision): Promise<void> {
-  if (sending.value) return;
+  // The second click of two is not meant for the question that came after the first.
+  if (sending.value || performance.now() - decidedAt < SETTLE_MS) return;
   sending.value = true;
   cardProblem.value = "";
   try {
     await api.decide(question.id, decision);
+    decidedAt = performance.now();
     mode.value = "decide";
     lookNow();
   } catch (error) {

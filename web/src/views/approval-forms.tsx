@@ -28,7 +28,7 @@ export function DenyForm({ question }: { question: Question }): VNode {
       <button type="submit" class="btn sm ink" disabled={sending.value}>
         Deny
       </button>
-      <button type="button" class="btn sm quiet" onClick={() => (mode.value = "decide")}>
+      <button type="button" class="btn sm quiet" onClick={leave}>
         Back <kbd>Esc</kbd>
       </button>
     </form>
@@ -38,6 +38,10 @@ export function DenyForm({ question }: { question: Question }): VNode {
 function leaveOnEscape(event: KeyboardEvent): void {
   if (event.key !== "Escape") return;
   event.stopPropagation();
+  leave();
+}
+
+function leave(): void {
   mode.value = "decide";
   document.querySelector<HTMLElement>("[data-ask]")?.focus();
 }
@@ -114,7 +118,7 @@ export function EditForm({ question, isSheet }: { question: Question; isSheet: b
         <button type="submit" class="btn ink sm" disabled={sending.value}>
           Run with these {!isSheet && <kbd>Ctrl Enter</kbd>}
         </button>
-        <button type="button" class="btn sm quiet" onClick={() => (mode.value = "decide")}>
+        <button type="button" class="btn sm quiet" onClick={leave}>
           Back {!isSheet && <kbd>Esc</kbd>}
         </button>
         <span class="end small t3 wide">checked against the tool’s schema</span>

@@ -1,6 +1,6 @@
 // What needs a person: a card above the composer (on a phone a sheet), with what will run, why it asks, and the answers.
 import type { VNode } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { alarm } from "../announce";
 import { now } from "../clock";
 import type { Question } from "../fold/state";
@@ -26,6 +26,16 @@ export function ApprovalCard({ isSheet }: { isSheet: boolean }): VNode | null {
     void refreshLists();
     if (isSheet) card.current?.focus();
   }, [id]);
+  // The next question takes the place of the one before: a key that is pressed once more must not answer it.
+  useLayoutEffect(() => {
+    if (isFocusInside(card.current)) card.current?.focus();
+  }, [id]);
+  useLayoutEffect(
+    () => () => {
+      if (isFocusInside(card.current) && !isSheet) document.getElementById("composer")?.focus();
+    },
+    [],
+  );
   if (question === null) return null;
   const count = live.value?.questions.length ?? 1;
   const place = count > 1 ? `1 of ${count} · ` : "";
@@ -65,6 +75,10 @@ export function ApprovalCard({ isSheet }: { isSheet: boolean }): VNode | null {
       )}
     </div>
   );
+}
+
+function isFocusInside(card: HTMLElement | null): boolean {
+  return card?.contains(document.activeElement) ?? false;
 }
 
 function Title({ question }: { question: Question }): VNode {
@@ -118,22 +132,22 @@ function Buttons({ question, isSheet }: { question: Question; isSheet: boolean }
   const off = sending.value;
   const key = (letter: string) => (isSheet ? null : <kbd>{letter}</kbd>);
   const approve = (
-    <button type="button" class={isSheet ? "btn ink tall" : "btn ink sm"} disabled={off} onClick={() => void decide(question, { decision: "approve" })}>
+    <button type="button" class={isSheet ? "btn ink tall" : "btn ink sm"} aria-disabled={off} onClick={() => void decide(question, { decision: "approve" })}>
       Approve {key("A")}
     </button>
   );
   const edit = (
-    <button type="button" class={isSheet ? "btn" : "btn sm"} disabled={off} onClick={() => (mode.value = "edit")}>
+    <button type="button" class={isSheet ? "btn" : "btn sm"} aria-disabled={off} onClick={() => (mode.value = "edit")}>
       {isSheet && <Icon name="edit" small />} Edit {key("E")}
     </button>
   );
   const always = (
-    <button type="button" class={isSheet ? "btn quiet" : "btn sm"} disabled={off} onClick={() => void decide(question, { decision: "approve", remember_for_session: true })}>
+    <button type="button" class={isSheet ? "btn quiet" : "btn sm"} aria-disabled={off} onClick={() => void decide(question, { decision: "approve", remember_for_session: true })}>
       Always in this session {key("S")}
     </button>
   );
   const deny = (
-    <button type="button" class={isSheet ? "btn danger" : "btn sm danger end"} disabled={off} onClick={() => (mode.value = "deny")}>
+    <button type="button" class={isSheet ? "btn danger" : "btn sm danger end"} aria-disabled={off} onClick={() => (mode.value = "deny")}>
       {isSheet ? "Deny…" : "Deny with a reason"} {key("D")}
     </button>
   );

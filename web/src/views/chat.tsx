@@ -1,7 +1,7 @@
 // Chat: the bar, the talk with its dock, and the pane. A new session is a place to write.
 import { computed, effect, signal } from "@preact/signals";
 import type { VNode } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { announce } from "../announce";
 import { changed } from "../changes";
 import { type RunState, answerOf, callsOf, lastRound, phaseOf } from "../fold/state";
@@ -172,7 +172,8 @@ function Ready(): VNode | null {
 function Title({ name, isFixed }: { name: string; isFixed: boolean }): VNode {
   const [draft, setDraft] = useState<string | null>(null);
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => field.current?.select(), [draft === null]);
+  const opener = useRef<HTMLButtonElement>(null);
+  useLayoutEffect(() => field.current?.select(), [draft === null]);
   const keep = () => {
     const text = draft?.trim() ?? "";
     setDraft(null);
@@ -188,11 +189,11 @@ function Title({ name, isFixed }: { name: string; isFixed: boolean }): VNode {
         onInput={(event) => setDraft(event.currentTarget.value)}
         onBlur={keep}
         onKeyDown={(event) => {
+          if (event.key !== "Enter" && event.key !== "Escape") return;
+          event.stopPropagation();
           if (event.key === "Enter") keep();
-          else if (event.key === "Escape") {
-            event.stopPropagation();
-            setDraft(null);
-          }
+          else setDraft(null);
+          requestAnimationFrame(() => opener.current?.focus());
         }}
       />
     );
@@ -201,7 +202,7 @@ function Title({ name, isFixed }: { name: string; isFixed: boolean }): VNode {
     <>
       <h1 class="cut">{shown(name)}</h1>
       {!isFixed && (
-        <button type="button" class="ic sm hide-phone" aria-label="Rename the session" title="Rename" onClick={() => setDraft(name)}>
+        <button ref={opener} type="button" class="ic sm hide-phone" aria-label="Rename the session" title="Rename" onClick={() => setDraft(name)}>
           <Icon name="edit" small />
         </button>
       )}

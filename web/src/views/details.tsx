@@ -4,7 +4,8 @@ import { useEffect, useRef } from "preact/hooks";
 import { api } from "../api";
 import { changed } from "../changes";
 import { now } from "../clock";
-import { type Call, type Round, type RunState, callsOf, roundsOf } from "../fold/state";
+import { type Bar, barsOf } from "../fold/bars";
+import { type RunState, callsOf } from "../fold/state";
 import { bytes, cost, seconds, tokens } from "../format";
 import { safeAddress } from "../markdown/view";
 import { facts, isLocalModel } from "../store/server";
@@ -76,63 +77,11 @@ export function Details(): VNode {
   );
 }
 
-const MANY = 8; // calls of one round: of more, one bar is drawn
-const LONG_WAIT = 10; // seconds: more of a wait is cut
-
-interface Span {
-  kind: "m" | "t" | "w" | "c" | "f";
-  from: number;
-  to: number;
-  row: number;
-}
-
-/** Bars of all rounds on one scale; a long wait for a person is drawn short. */
-export function spansOf(run: RunState, until: number): { rounds: { round: Round; spans: Span[]; length: number }[]; total: number; waited: number } {
-  let cut = 0;
-  let waited = 0;
-  const rounds = roundsOf(run).map((round) => {
-    const at = (time: number) => time - run.startedAt - cut;
-    const spans: Span[] = [];
-    const end = round.finishedAt || until;
-    spans.push({ kind: round.failure === null ? "m" : "f", from: at(round.startedAt), to: at(end), row: 0 });
-    let last = end;
-    const calls = callsOf(round);
-    if (calls.length > MANY) {
-      const begun = calls.filter((call) => call.startedAt > 0);
-      const to = Math.max(...begun.map((call) => call.finishedAt || until), end);
-      if (begun.length > 0) spans.push({ kind: "t", from: at(Math.min(...begun.map((call) => call.startedAt))), to: at(to), row: 0 });
-      return { round, spans, length: to - round.startedAt };
-    }
-    calls.forEach((call, number) => {
-      const wait = waitOf(call, until);
-      if (wait !== null) {
-        const long = Math.max(0, wait.to - wait.from - LONG_WAIT);
-        spans.push({ kind: "w", from: at(wait.from), to: at(wait.to - long), row: number % 2 });
-        waited += wait.to - wait.from;
-        cut += long;
-        last = Math.max(last, wait.to);
-      }
-      if (call.startedAt > 0) {
-        const to = call.finishedAt || until;
-        spans.push({ kind: call.child === "" ? (call.phase === "failed" ? "f" : "t") : "c", from: at(call.startedAt), to: at(to), row: number % 2 });
-        last = Math.max(last, to);
-      }
-    });
-    return { round, spans, length: last - round.startedAt };
-  });
-  return { rounds, total: Math.max(0.001, until - run.startedAt - cut), waited };
-}
-
-function waitOf(call: Call, until: number): { from: number; to: number } | null {
-  if (call.answer !== null) return { from: call.answer.askedAt, to: call.answer.at };
-  return call.phase === "waiting" ? { from: call.askedAt, to: until } : null;
-}
-
 function ThisRun({ run }: { run: RunState }): VNode {
   changed(run);
   const isOver = run.end !== null;
   const end = isOver ? (run.end?.at ?? now.value) : now.value;
-  const { rounds, total, waited } = spansOf(run, end);
+  const { rounds, total, waited } = barsOf(run, end);
   const busy = Math.max(0, end - run.startedAt - waited);
   return (
     <section>
@@ -144,14 +93,14 @@ function ThisRun({ run }: { run: RunState }): VNode {
         </span>
       </h2>
       <div class="wf">
-        {rounds.slice(-24).map(({ round, spans, length }) => {
+        {rounds.slice(-24).map(({ round, bars, length }) => {
           const waits = callsOf(round).some((call) => call.phase === "waiting");
           return (
             <div key={round.number} class="wf-row">
               <span class={waits ? "n wait" : round.failure === null ? "n" : "n fail"}>{round.number + 1}</span>
               <span class="track" aria-hidden="true">
-                {spans.map((span, at) => (
-                  <Bar key={at} span={span} total={total} />
+                {bars.map((bar, at) => (
+                  <BarView key={at} bar={bar} total={total} />
                 ))}
               </span>
               <span class={waits ? "len wait" : "len"}>{waits ? "waits" : seconds(length)}</span>
@@ -169,15 +118,15 @@ function ThisRun({ run }: { run: RunState }): VNode {
   );
 }
 
-function Bar({ span, total }: { span: Span; total: number }): VNode {
-  const bar = useRef<HTMLElement>(null);
+function BarView({ bar, total }: { bar: Bar; total: number }): VNode {
+  const box = useRef<HTMLElement>(null);
   useEffect(() => {
-    const style = bar.current?.style;
+    const style = box.current?.style;
     if (style === undefined) return;
-    style.left = `${Math.min(99, Math.max(0, (100 * span.from) / total))}%`;
-    style.width = `max(2px, ${Math.min(100, Math.max(0, (100 * (span.to - span.from)) / total))}%)`;
+    style.left = `${Math.min(99, Math.max(0, (100 * bar.from) / total))}%`;
+    style.width = `max(2px, ${Math.min(100, Math.max(0, (100 * (bar.to - bar.from)) / total))}%)`;
   });
-  return <i ref={bar} class={`${span.kind} row${span.row}`} />;
+  return <i ref={box} class={`${bar.kind} row${bar.row}`} />;
 }
 
 function Used({ run }: { run: RunState }): VNode | null {

@@ -1,7 +1,7 @@
 // One exchange: what a person said, the rounds that answer it, how it ended, and what can be done with it.
 import { signal } from "@preact/signals";
 import type { VNode } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api } from "../api";
 import { changed } from "../changes";
 import { type Round, type RunState, type Step, answerOf, callsOf, lastRound, roundsOf } from "../fold/state";
@@ -115,7 +115,12 @@ function Said({ entry }: { entry: Entry }): VNode {
   const words = wordsOf(entry.run.question);
   const [draft, setDraft] = useState<string | null>(null);
   const area = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => {
+  const opener = useRef<HTMLButtonElement>(null);
+  const leave = () => {
+    setDraft(null);
+    requestAnimationFrame(() => opener.current?.focus());
+  };
+  useLayoutEffect(() => {
     const element = area.current;
     if (element !== null && document.activeElement !== element) {
       element.focus();
@@ -126,6 +131,7 @@ function Said({ entry }: { entry: Entry }): VNode {
     if (draft === null || draft.trim() === "") return;
     setDraft(null);
     void tryBranch(entry, draft.trim());
+    document.getElementById("composer")?.focus();
   };
   if (draft !== null) {
     return (
@@ -139,7 +145,7 @@ function Said({ entry }: { entry: Entry }): VNode {
           onKeyDown={(event) => {
             if (event.key === "Escape") {
               event.stopPropagation();
-              setDraft(null);
+              leave();
             } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
               event.preventDefault();
               send();
@@ -148,7 +154,7 @@ function Said({ entry }: { entry: Entry }): VNode {
         />
         <div class="row">
           <span class="small t3 grow">The conversation branches here. What followed stays as a branch.</span>
-          <button type="button" class="btn sm quiet" onClick={() => setDraft(null)}>
+          <button type="button" class="btn sm quiet" onClick={leave}>
             Back <kbd>Esc</kbd>
           </button>
           <button type="button" class="btn sm ink" onClick={send}>
@@ -162,7 +168,7 @@ function Said({ entry }: { entry: Entry }): VNode {
     <div class="said">
       <div class="said-row">
         <span class="acts-of">
-          <button type="button" class="ic sm" aria-label="Edit this message" title="Edit" disabled={live.value !== null} data-edit onClick={() => setDraft(words)}>
+          <button ref={opener} type="button" class="ic sm" aria-label="Edit this message" title="Edit" disabled={live.value !== null} data-edit onClick={() => setDraft(words)}>
             <Icon name="edit" small />
           </button>
           <Copy text={words} label="Copy this message" />

@@ -1,15 +1,16 @@
 // Find anything: sessions by their names and by what was asked in them, and what can be done, by what it is called.
 import type { VNode } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { now } from "../clock";
 import { when } from "../format";
-import { address, go } from "../router";
+import { address, go, place } from "../router";
+import { sessionId } from "../store/session";
 import { type ListedSession, findSessions, sessions } from "../store/sessions";
 import { setTheme } from "../store/settings";
 import { shown } from "../visible";
 import { Icon } from "./icon";
-import { closeLayer, openLayer, openPane } from "./panes";
-import { startSession } from "./sidebar";
+import { closeLayer, layer, openLayer, openPane, showSettings } from "./panes";
+import { VIEWS, startSession } from "./sidebar";
 
 const PAUSE_MS = 150; // between two letters of a word: the server is asked when a person looks up
 
@@ -24,12 +25,19 @@ interface Hit {
 function actions(): Hit[] {
   return [
     { key: "new", icon: "new", name: "New session", note: "N", act: startSession },
-    { key: "settings", icon: "settings", name: "Settings of this session", note: "", act: () => openPane("settings") },
-    { key: "details", icon: "panel", name: "Details of this run", note: "", act: () => openPane("details") },
+    ...VIEWS.map(({ view, icon, name }) => ({ key: view, icon, name, note: `G ${name.charAt(0)}`, act: () => go(address(view)) })),
+    { key: "settings", icon: "settings", name: "Settings of this session", note: "", act: () => into(showSettings) },
+    ...(place.value.view === "chat" && sessionId.value !== "" ? [{ key: "details", icon: "panel", name: "Details of this run", note: "", act: () => into(() => openPane("details")) }] : []),
     { key: "keys", icon: "keyboard", name: "All keys", note: "?", act: () => openLayer("keys") },
     { key: "dark", icon: "moon", name: "Dark theme", note: "", act: () => setTheme("dark") },
     { key: "light", icon: "sun", name: "Light theme", note: "", act: () => setTheme("light") },
   ];
+}
+
+/** The pane that was asked for by its name gets the focus. */
+function into(open: () => void): void {
+  open();
+  requestAnimationFrame(() => document.querySelector<HTMLElement>(".pane")?.focus());
 }
 
 export function Finder(): VNode {
@@ -37,7 +45,7 @@ export function Finder(): VNode {
   const [words, setWords] = useState("");
   const [chosen, setChosen] = useState(0);
   const [answer, setAnswer] = useState<{ words: string; sessions: ListedSession[] }>({ words: "", sessions: [] });
-  useEffect(() => box.current?.showModal(), []);
+  useLayoutEffect(() => box.current?.showModal(), []);
   useEffect(() => {
     const asked = words.trim();
     if (asked === "") return;
@@ -58,9 +66,11 @@ export function Finder(): VNode {
     .map((one) => ({ key: `s:${one.id}`, icon: "message", name: one.title, note: when(one.updatedAt, now.value * 1000), act: () => go(address("chat", one.id)) }));
   const hits = [...found, ...actions().filter((one) => fits(one.name))];
   const at = Math.min(chosen, hits.length - 1);
+  useLayoutEffect(() => box.current?.querySelector(`#hit-${at}`)?.scrollIntoView({ block: "nearest" }), [at]);
   const take = (hit: Hit | undefined) => {
     if (hit === undefined) return;
     box.current?.close();
+    closeLayer(); // at once: what the action opens keeps the focus
     hit.act();
   };
   return (
@@ -68,7 +78,7 @@ export function Finder(): VNode {
       ref={box}
       class="dialog finder"
       aria-label="Find"
-      onClose={closeLayer}
+      onClose={() => layer.value === "finder" && closeLayer()}
       onClick={(event) => event.target === box.current && box.current?.close()}
       onKeyDown={(event) => {
         if (event.key === "ArrowDown") setChosen(Math.min(hits.length - 1, at + 1));

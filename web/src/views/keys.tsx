@@ -1,5 +1,5 @@
 import type { VNode } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { Icon } from "./icon";
 import { closeLayer } from "./panes";
 
@@ -19,6 +19,9 @@ const KEYS: [string[], string][] = [
   [["[", "]"], "one event back, on"],
   [["B"], "branch from a round of a run"],
   [["C"], "compare runs"],
+  [["Alt 1", "Alt 2"], "one variant of Build"],
+  [["Alt D"], "the next size of a preview"],
+  [["F2", "Del"], "rename, delete a session of the list"],
   [["/"], "search"],
   [["Esc"], "close a menu, a pane, an edit"],
   [["?"], "these keys"],
@@ -26,7 +29,7 @@ const KEYS: [string[], string][] = [
 
 export function Keys(): VNode {
   const box = useRef<HTMLDialogElement>(null);
-  useEffect(() => box.current?.showModal(), []);
+  useLayoutEffect(() => box.current?.showModal(), []);
   return (
     <dialog ref={box} class="dialog" aria-label="All keys" onClose={closeLayer} onClick={(event) => event.target === box.current && box.current?.close()}>
       <header class="dialog-head">

@@ -1,6 +1,6 @@
 // Agents and models: what answers in this session, and what an agent wants to be asked with. Broken ones are shown, and cannot be taken.
 import type { VNode } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Model } from "../api";
 import { facts, models } from "../store/server";
 import { change, settings } from "../store/session";
@@ -21,7 +21,7 @@ interface PickerRow {
 export function Picker(): VNode {
   const box = useRef<HTMLDialogElement>(null);
   const [words, setWords] = useState("");
-  useEffect(() => box.current?.showModal(), []);
+  useLayoutEffect(() => box.current?.showModal(), []);
   const main = facts.value?.model ?? "";
   const bare = main.replace(/^[\w-]+:/, "");
   // The first two names of the list are the model's: its role here, and its own.

@@ -1,7 +1,7 @@
 // The way around: find, the four views, sessions by day. A rail where there is little room, a sheet on a phone.
 import { signal } from "@preact/signals";
 import type { VNode } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api";
 import { now } from "../clock";
 import { dayGroup, when } from "../format";
@@ -13,11 +13,11 @@ import { isDark, setTheme } from "../store/settings";
 import { connection } from "../stream";
 import { shown } from "../visible";
 import { Icon, Mark } from "./icon";
-import { closeLayer, layer, openLayer, togglePane } from "./panes";
+import { closeLayer, openLayer, openPane, pane, showSettings } from "./panes";
 
 export const isNarrow = signal(false);
 
-const VIEWS: { view: View; icon: string; name: string }[] = [
+export const VIEWS: { view: View; icon: string; name: string }[] = [
   { view: "chat", icon: "message", name: "Chat" },
   { view: "build", icon: "layout", name: "Build" },
   { view: "runs", icon: "runs", name: "Runs" },
@@ -66,12 +66,22 @@ export function Views(): VNode {
         <a key={view} href={address(view)} aria-current={place.value.view === view ? "page" : undefined} onClick={closeLayer}>
           <Icon name={icon} />
           {name}
-          {view === "runs" && running.value > 0 && <span class="count" aria-label={`${running.value} running`}>{running.value}</span>}
-          {view === "operate" && approvals.value.length > 0 && <span class="count wait" aria-label={`${approvals.value.length} wait for you`}>{approvals.value.length}</span>}
+          {countOf(view) > 0 && <span class={view === "operate" ? "count wait" : "count"}>{countOf(view)}</span>}
+          <span class="vh">{meaningOf(view)}</span>
         </a>
       ))}
     </nav>
   );
+}
+
+/** The number beside a view. */
+function countOf(view: View): number {
+  return view === "runs" ? running.value : view === "operate" ? approvals.value.length : 0;
+}
+
+/** What that number means, for those who do not see its colour. */
+function meaningOf(view: View): string {
+  return countOf(view) === 0 ? "" : view === "runs" ? " running" : " wait for you";
 }
 
 export function Rail(): VNode {
@@ -85,10 +95,9 @@ export function Rail(): VNode {
       </header>
       <nav class="rail-nav" aria-label="Views">
         {VIEWS.map(({ view, icon, name }) => (
-          <a key={view} class="rail-item" href={address(view)} aria-label={name} title={name} aria-current={place.value.view === view ? "page" : undefined}>
+          <a key={view} class="rail-item" href={address(view)} aria-label={countOf(view) > 0 ? `${name}, ${countOf(view)}${meaningOf(view)}` : name} title={name} aria-current={place.value.view === view ? "page" : undefined}>
             <Icon name={icon} />
-            {view === "runs" && running.value > 0 && <span class="pip live" />}
-            {view === "operate" && approvals.value.length > 0 && <span class="pip wait" />}
+            {countOf(view) > 0 && <span class={view === "operate" ? "pip wait" : "pip live"} />}
           </a>
         ))}
       </nav>
@@ -105,7 +114,7 @@ export function Rail(): VNode {
           <Icon name={isDark.value ? "sun" : "moon"} />
         </button>
         {place.value.view === "chat" && (
-          <button type="button" class="rail-item" aria-label="Settings" title="Settings" onClick={() => togglePane("settings")}>
+          <button type="button" class="rail-item" aria-label="Settings" title="Settings" onClick={toggleSettings}>
             <Icon name="settings" />
           </button>
         )}
@@ -121,7 +130,12 @@ export function PhoneTabs(): VNode {
         <a key={view} href={address(view)} aria-current={place.value.view === view ? "page" : undefined}>
           <Icon name={icon} />
           {name}
-          {view === "operate" && approvals.value.length > 0 && <span class="pip">{approvals.value.length}</span>}
+          {view === "operate" && countOf(view) > 0 && (
+            <>
+              <span class="pip">{countOf(view)}</span>
+              <span class="vh">{meaningOf(view)}</span>
+            </>
+          )}
         </a>
       ))}
     </nav>
@@ -182,10 +196,9 @@ function Undo(): VNode | null {
 function SessionLink({ row, now: seconds }: { row: ListedSession; now: number }): VNode {
   const [name, setName] = useState<string | null>(null);
   const field = useRef<HTMLInputElement>(null);
+  const link = useRef<HTMLAnchorElement>(null);
   const isCurrent = place.value.view === "chat" && sessionId.value === row.id;
-  useEffect(() => {
-    field.current?.select();
-  }, [name === null]);
+  useLayoutEffect(() => field.current?.select(), [name === null]);
   const keep = () => {
     const text = name?.trim() ?? "";
     setName(null);
@@ -202,8 +215,10 @@ function SessionLink({ row, now: seconds }: { row: ListedSession; now: number })
         onBlur={keep}
         onKeyDown={(event) => {
           event.stopPropagation();
+          if (event.key !== "Enter" && event.key !== "Escape") return;
           if (event.key === "Enter") keep();
-          else if (event.key === "Escape") setName(null);
+          else setName(null);
+          requestAnimationFrame(() => link.current?.focus());
         }}
       />
     );
@@ -211,6 +226,7 @@ function SessionLink({ row, now: seconds }: { row: ListedSession; now: number })
   return (
     <div class="list-item">
       <a
+        ref={link}
         href={address("chat", row.id)}
         aria-current={isCurrent ? "page" : undefined}
         data-row
@@ -251,6 +267,12 @@ function RowMark({ row, now: seconds }: { row: ListedSession; now: number }): VN
   return <span class="when">{when(row.updatedAt, seconds)}</span>;
 }
 
+function toggleSettings(): void {
+  closeLayer();
+  if (place.value.view === "chat" && pane.value === "settings") openPane("");
+  else showSettings();
+}
+
 function Foot(): VNode {
   const state = connection.value.kind;
   const found = facts.value;
@@ -279,7 +301,7 @@ function Foot(): VNode {
         <button type="button" class="ic sm" aria-label={isDark.value ? "Use the light theme" : "Use the dark theme"} title="Theme" onClick={() => setTheme(isDark.value ? "light" : "dark")}>
           <Icon name={isDark.value ? "sun" : "moon"} small />
         </button>
-        <button type="button" class="ic sm" aria-label="Settings" title="Settings" onClick={() => { if (layer.value === "sidebar") closeLayer(); togglePane("settings"); }}>
+        <button type="button" class="ic sm" aria-label="Settings" title="Settings" onClick={toggleSettings}>
           <Icon name="settings" small />
         </button>
       </span>
