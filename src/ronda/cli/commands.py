@@ -242,14 +242,13 @@ COMMANDS: Final = (
 
 
 def feature_commands(word: str) -> Sequence[FeatureCommand]:
-    """Commands of features in the box; and of an installed feature, if `word` names it."""
-    found = features.commands()
-    known = [*[command.name for command in COMMANDS], *[command.name for command in found]]
+    """The commands of an installed feature, if `word` names it. Features in the box have theirs in `COMMANDS`."""
+    known = [command.name for command in COMMANDS]
     if not re.fullmatch(r"[a-z][a-z0-9_-]*", word) or word in known:
-        return found
-    if any(entry.name == word for entry in features.entry_points()):
-        found = (*found, *[command for command in features.installed(word).commands if command.name not in known])
-    return found
+        return ()
+    if all(entry.name != word for entry in features.entry_points()):
+        return ()
+    return [command for command in features.installed(word).commands if command.name not in known]
 
 
 def call_feature(command: FeatureCommand, arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Which features there are, as text: a name → where its class, its settings and its commands stand.
+"""Which features there are, as text: a name → where its class and its settings stand.
 
 Nothing of a feature is imported to read this table: `ronda serve --help` loads settings alone. A feature in the box is loaded
 when a setting that it goes by is given; one of an installed package (the entry points `ronda.features`) when the settings name
@@ -29,16 +29,15 @@ GROUP: Final = "ronda.features"  # of entry points
 
 
 class FeatureRow(Struct, frozen=True):
-    """A feature in the box. `feature`, `settings` and `commands` are `module:name`: its class, its settings' Struct, and a
-    sequence of `Command`. It is made where one of the settings in `when` is not at its default, or a program gives it an object;
-    without any, always. One that `is_door` brings addresses that every server has. One that `is_island` is made wherever it is
+    """A feature in the box. `feature` and `settings` are `module:name`, of modules in this folder: its class and its settings'
+    Struct. It is made where one of the settings in `when` is not at its default, or a program gives it an object; without any,
+    always. One that `is_door` brings addresses that every server has. One that `is_island` is made wherever it is
     installed; where it is not, settings in `when` are refused. Where `leads_group`, its settings are listed before those of
     the core in the same group (--help, docs/settings.md)."""
 
     name: str
     feature: str
     settings: str = ""
-    commands: str = ""
     when: tuple[str, ...] = ()
     is_island: bool = False
     is_door: bool = False
@@ -46,7 +45,7 @@ class FeatureRow(Struct, frozen=True):
 
 
 class Command(Struct, frozen=True):
-    """`ronda NAME …`. `call` is `module:function`: what was parsed → the exit code."""
+    """`ronda NAME …`, which a feature of another package brings. `call` is `module:function`: what was parsed → the exit code."""
 
     name: str
     call: str
@@ -57,146 +56,93 @@ class Command(Struct, frozen=True):
 
 # In the order in which they are made, asked and told, but for what `Feature.after` says.
 FEATURES: Final[tuple[FeatureRow, ...]] = (
-    FeatureRow("chat", "ronda.server.features.doors.chat:Chat", is_door=True),
-    FeatureRow("responses", "ronda.server.features.doors.responses:Responses", is_door=True),
-    FeatureRow("messages", "ronda.server.features.doors.messages:Messages", is_door=True),
-    FeatureRow("mistral", "ronda.server.features.doors.mistral:Mistral", is_door=True),
-    FeatureRow("files", "ronda.server.features.doors.files:Files", is_door=True),
-    FeatureRow(
-        "skills",
-        "ronda.server.features.skills.feature:Skills",
-        settings="ronda.server.features.skills.settings:SkillSettings",
-        is_door=True,
-    ),
-    FeatureRow("runs", "ronda.server.features.doors.runs:Runs", is_door=True),
-    FeatureRow("mcp_server", "ronda.server.features.doors.mcp:McpServer", is_door=True),
-    FeatureRow("listing", "ronda.server.features.doors.listing:Listing", is_door=True),
-    FeatureRow("transcripts", "ronda.server.features.doors.transcripts:Transcripts", is_door=True),
-    FeatureRow("health", "ronda.server.features.doors.health:Health", is_door=True),
-    FeatureRow("page", "ronda.server.features.doors.page:Page", is_door=True),
-    FeatureRow(
-        "prices",
-        "ronda.server.features.prices.feature:Prices",
-        settings="ronda.server.features.prices.settings:PriceSettings",
-        when=("prices",),
-    ),
+    FeatureRow("chat", "doors.chat:Chat", is_door=True),
+    FeatureRow("responses", "doors.responses:Responses", is_door=True),
+    FeatureRow("messages", "doors.messages:Messages", is_door=True),
+    FeatureRow("mistral", "doors.mistral:Mistral", is_door=True),
+    FeatureRow("files", "doors.files:Files", is_door=True),
+    FeatureRow("skills", "skills.feature:Skills", settings="skills.settings:SkillSettings", is_door=True),
+    FeatureRow("runs", "doors.runs:Runs", is_door=True),
+    FeatureRow("mcp_server", "doors.mcp:McpServer", is_door=True),
+    FeatureRow("listing", "doors.listing:Listing", is_door=True),
+    FeatureRow("transcripts", "doors.transcripts:Transcripts", is_door=True),
+    FeatureRow("health", "doors.health:Health", is_door=True),
+    FeatureRow("page", "doors.page:Page", is_door=True),
+    FeatureRow("prices", "prices.feature:Prices", settings="prices.settings:PriceSettings", when=("prices",)),
     FeatureRow(
         "trusted_proxy",
-        "ronda.server.features.trusted_proxy.feature:TrustedProxy",
-        settings="ronda.server.features.trusted_proxy.settings:TrustedProxySettings",
+        "trusted_proxy.feature:TrustedProxy",
+        settings="trusted_proxy.settings:TrustedProxySettings",
         when=("trust_user_header", "trust_user_from"),
     ),
-    FeatureRow(
-        "redact",
-        "ronda.server.features.redact.feature:Redact",
-        settings="ronda.server.features.redact.settings:RedactSettings",
-        when=("redact",),
-    ),
-    FeatureRow("sign_in", "ronda.server.features.sign_in.feature:SignInPage"),
-    FeatureRow(
-        "oidc",
-        "ronda.server.features.oidc.feature:Oidc",
-        settings="ronda.server.features.oidc.settings:OidcSettings",
-        when=("oidc",),
-    ),
-    FeatureRow("openapi", "ronda.server.features.openapi.feature:OpenApi"),
-    FeatureRow("system", "ronda.server.features.system.feature:System"),
-    FeatureRow("keys", "ronda.server.features.keys.feature:Keys"),
-    FeatureRow("owners", "ronda.server.features.owners.feature:Owners"),
-    FeatureRow("operate", "ronda.server.features.operate.feature:Operate"),
+    FeatureRow("redact", "redact.feature:Redact", settings="redact.settings:RedactSettings", when=("redact",)),
+    FeatureRow("sign_in", "sign_in.feature:SignInPage"),
+    FeatureRow("oidc", "oidc.feature:Oidc", settings="oidc.settings:OidcSettings", when=("oidc",)),
+    FeatureRow("openapi", "openapi.feature:OpenApi"),
+    FeatureRow("system", "system.feature:System"),
+    FeatureRow("keys", "keys.feature:Keys"),
+    FeatureRow("owners", "owners.feature:Owners"),
+    FeatureRow("operate", "operate.feature:Operate"),
     FeatureRow(
         "agents",
-        "ronda.server.features.agents.feature:Agents",
-        settings="ronda.server.features.agents.settings:AgentSettings",
+        "agents.feature:Agents",
+        settings="agents.settings:AgentSettings",
         when=("agents", "agent_tools"),
         leads_group=True,
     ),
     FeatureRow(
         "models",
-        "ronda.server.features.models.feature:NamedModels",
-        settings="ronda.server.features.models.settings:ModelSettings",
+        "models.feature:NamedModels",
+        settings="models.settings:ModelSettings",
         when=("models", "more_models", "upstreams"),
     ),
     FeatureRow(
         "dispatch",
-        "ronda.server.features.dispatch.feature:Dispatch",
-        settings="ronda.server.features.dispatch.settings:DispatchSettings",
+        "dispatch.feature:Dispatch",
+        settings="dispatch.settings:DispatchSettings",
         when=("tool_dispatch_url", "tool_dispatch_secret", "dispatch"),
     ),
+    FeatureRow("embeddings", "embeddings.feature:Embeddings", settings="embeddings.settings:EmbeddingSettings"),
     FeatureRow(
-        "embeddings",
-        "ronda.server.features.embeddings.feature:Embeddings",
-        settings="ronda.server.features.embeddings.settings:EmbeddingSettings",
-    ),
-    FeatureRow(
-        "mcp",
-        "ronda.server.features.mcp.feature:Mcp",
-        settings="ronda.server.features.mcp.settings:McpSettings",
-        when=("mcp_config", "mcp", "mcp_allow_url"),
+        "mcp", "mcp.feature:Mcp", settings="mcp.settings:McpSettings", when=("mcp_config", "mcp", "mcp_allow_url")
     ),
     FeatureRow(
         "web",
-        "ronda.server.features.web.feature:Web",
-        settings="ronda.server.features.web.settings:WebSettings",
+        "web.feature:Web",
+        settings="web.settings:WebSettings",
         when=("enable_search", "search", "search_embedding_model"),
         leads_group=True,
     ),
     FeatureRow(
         "code",
-        "ronda.server.features.code.feature:Code",
-        settings="ronda.server.features.code.settings:CodeSettings",
+        "code.feature:Code",
+        settings="code.settings:CodeSettings",
         when=("enable_code_execution", "enable_shell", "offer"),
         leads_group=True,
     ),
     FeatureRow(
         "request_log",
-        "ronda.server.features.request_log.feature:RequestLog",
-        settings="ronda.server.features.request_log.settings:RequestLogSettings",
+        "request_log.feature:RequestLog",
+        settings="request_log.settings:RequestLogSettings",
         when=("access_log", "access_log_format", "access_log_health"),
     ),
     FeatureRow(
         "app_stream",
-        "ronda.server.features.app_stream.feature:AppStream",
-        settings="ronda.server.features.app_stream.settings:AppSettings",
+        "app_stream.feature:AppStream",
+        settings="app_stream.settings:AppSettings",
         when=("app", "images", "page"),
         is_island=True,
     ),
     FeatureRow(
-        "traces",
-        "ronda.server.features.traces.feature:Traces",
-        settings="ronda.server.features.traces.settings:TracesSettings",
-        when=("otel", "otel_content"),
+        "traces", "traces.feature:Traces", settings="traces.settings:TracesSettings", when=("otel", "otel_content")
     ),
+    FeatureRow("notices", "notices.feature:Notices", settings="notices.settings:NoticesSettings", when=("notices",)),
     FeatureRow(
-        "notices",
-        "ronda.server.features.notices.feature:Notices",
-        settings="ronda.server.features.notices.settings:NoticesSettings",
-        when=("notices",),
+        "schedules", "schedules.feature:Schedules", settings="schedules.settings:SchedulesSettings", when=("schedules",)
     ),
-    FeatureRow(
-        "schedules",
-        "ronda.server.features.schedules.feature:Schedules",
-        settings="ronda.server.features.schedules.settings:SchedulesSettings",
-        when=("schedules",),
-    ),
-    FeatureRow(
-        "metrics",
-        "ronda.server.features.metrics.feature:Metrics",
-        settings="ronda.server.features.metrics.settings:MetricsSettings",
-        when=("metrics",),
-    ),
-    FeatureRow(
-        "rates",
-        "ronda.server.features.rates.feature:Rates",
-        settings="ronda.server.features.rates.settings:RateSettings",
-        when=("rates",),
-    ),
-    FeatureRow(
-        "budgets",
-        "ronda.server.features.budgets.feature:Budgets",
-        settings="ronda.server.features.budgets.settings:BudgetSettings",
-        when=("budgets",),
-    ),
+    FeatureRow("metrics", "metrics.feature:Metrics", settings="metrics.settings:MetricsSettings", when=("metrics",)),
+    FeatureRow("rates", "rates.feature:Rates", settings="rates.settings:RateSettings", when=("rates",)),
+    FeatureRow("budgets", "budgets.feature:Budgets", settings="budgets.settings:BudgetSettings", when=("budgets",)),
 )
 
 Values: TypeAlias = Mapping[str, Any]
@@ -206,6 +152,11 @@ def load_object(place: str, load: Callable[[str], Any] = import_module) -> Any:
     """`module:name` → what goes by that name there."""
     module, _, name = place.partition(":")
     return getattr(load(module), name)
+
+
+def _load(row: FeatureRow, place: str) -> Any:
+    """The class of a feature in the box, or its settings. Raises BadConfig for an island that is not installed."""
+    return load_object(f"ronda.server.features.{place}", island_module if row.is_island else import_module)
 
 
 def settings_of(names: tuple[str, ...] = ()) -> tuple[type[Struct], ...]:
@@ -223,7 +174,7 @@ def settings_struct(row: FeatureRow) -> type[Struct] | None:
     if not row.settings:
         return None
     try:
-        struct: type[Struct] = load_object(row.settings, load=island_module if row.is_island else import_module)
+        struct: type[Struct] = _load(row, row.settings)
     except BadConfig:
         return None
     return struct
@@ -242,10 +193,6 @@ def all_values(config: ServerConfig) -> dict[str, Any]:
     """The settings of the core and of features, by their names."""
     parts = (config, *[config.part(struct) for struct in settings_of(config.features)])
     return {row.name: getattr(part, row.name) for part in parts for row in rows_of(type(part))}
-
-
-def commands() -> tuple[Command, ...]:
-    return tuple([command for row in FEATURES if row.commands for command in load_object(row.commands)])
 
 
 def make_config(values: Values) -> ServerConfig:
@@ -275,7 +222,7 @@ def unknown_setting(name: str, known: Iterable[str], otherwise: str) -> BadConfi
     for row in FEATURES:
         if row.is_island and name in row.when:
             try:
-                load_object(row.settings, load=island_module)
+                _load(row, row.settings)
             except BadConfig as error:
                 return error
     return BadConfig(f"there is no setting {name!r}; {did_you_mean(name, known, otherwise)}")
@@ -283,7 +230,7 @@ def unknown_setting(name: str, known: Iterable[str], otherwise: str) -> BadConfi
 
 def doors() -> list[type[Feature]]:
     """The features that bring the addresses of every server, in their order."""
-    return [load_object(row.feature) for row in FEATURES if row.is_door]
+    return [_load(row, row.feature) for row in FEATURES if row.is_door]
 
 
 def wanted(config: ServerConfig, given: Mapping[str, Any] = MappingProxyType({})) -> list[type[Feature]]:
@@ -296,7 +243,7 @@ def wanted(config: ServerConfig, given: Mapping[str, Any] = MappingProxyType({})
         is_wanted = row.name in config.features or _is_wanted(row, config, given)
         if is_wanted or row.is_island:
             try:
-                classes[row.name] = load_object(row.feature, load=island_module if row.is_island else import_module)
+                classes[row.name] = _load(row, row.feature)
             except BadConfig:
                 if is_wanted:
                     raise
@@ -311,7 +258,7 @@ def loadable(names: Iterable[str] = ()) -> list[type[Feature]]:
     found: list[type[Feature]] = []
     for row in FEATURES:
         try:
-            found.append(load_object(row.feature, load=island_module if row.is_island else import_module))
+            found.append(_load(row, row.feature))
         except BadConfig:  # an island that is not installed
             if not row.is_island:
                 raise
