@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Raw
 
 from ronda.agent.start import Link, RunOptions, Start
-from ronda.agent.toolsets import OpenTools, Tools
+from ronda.agent.toolsets import OpenTools
 from ronda.agent.value import Agent, AnyAgent, Inputs, routes_of
 from ronda.core.events import AgentFile, Event, ModelFinished
 from ronda.core.parts import Turn, user
@@ -118,7 +118,6 @@ class FileJob:
         self.upstream = upstream_of(prompty)
         self.inputs, self.messages, self.turns = _begin(prompty, inputs, history)
         self.once = False
-        self.overlay: Tools | None = None
         self.last: ModelFinished | None = None
 
     def origin(self) -> tuple[AgentFile | None, dict[str, Raw]]:
@@ -216,7 +215,7 @@ async def start_job(
         table = await tools_of(job.prompty, tools, job.inputs)
     if loop is None:
         loop = tools is not None or not table or any(tool.spec.kind != "caller" for tool in table.values())
-    job.once, job.overlay = not loop, tools
+    job.once = not loop
     if not loop:
         table = {name: CallerTool(tool.spec, job.upstream.kind) for name, tool in table.items()}
         options = {**options, "on_unknown_tool": "tell"}

@@ -109,7 +109,6 @@ class FileRun(Protocol):
     """
 
     once: bool
-    overlay: Tools | None  # tools that were given for this run alone
 
     @property
     def turns(self) -> Sequence[Turn]: ...

@@ -171,7 +171,7 @@ class LocalModel:
         reading = Reading(parts, request, settings, show)
         done = await self._engine.complete(self._against_loops(prepared.body), reading.take, request.room)
         if prepared.owed:
-            body = await self._engine.aside(partial(self._prepare_call, request, settings, prepared, reading.raw))
+            body = await self._engine.aside(partial(self._prepare_call, request, prepared, reading.raw))
             done = done.then(await self._engine.complete(body, reading.take, request.room))
         finished = reading.finish(done)
         warnings = (*settings.warnings, *prepared.warnings)
@@ -316,9 +316,7 @@ class LocalModel:
         except TooSmall:
             return None
 
-    def _prepare_call(
-        self, request: ModelRequest, settings: Settings, before: _PreparedCall, text: str
-    ) -> dict[str, Any]:
+    def _prepare_call(self, request: ModelRequest, before: _PreparedCall, text: str) -> dict[str, Any]:
         """The second step: go on from what was said, with the call."""
         thinking = ends_in_thought(self._family, text, begun=before.thinking)
         body = {**before.body, "prompt": self._engine.tokenize(before.prompt + text), "n_predict": before.owed}

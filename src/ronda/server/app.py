@@ -163,7 +163,7 @@ class Server:
         )
         self.runs.files = self.files
         self.runs.approved_tools = self.catalog.approved_tools
-        self.run_marks = self.runs.marks = RunMarks(self.catalog, self.files, self.clock)
+        self.runs.marks = RunMarks(self.catalog, self.files, self.clock)
         self.runs.long_results = lambda: self.long_results
 
     def _open_models(self, provider: Provider | None) -> None:

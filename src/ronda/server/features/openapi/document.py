@@ -16,7 +16,6 @@ from ronda.server.http.operations import EVENT_STREAM, Field, Named, Operation, 
 from ronda.server.http.routing import WEBSOCKET, Route
 
 _PLACE: Final = re.compile(r"\{(\w+)(:path)?\}")
-_NO_BODY: Final = ("GET", "DELETE", WEBSOCKET)
 _FORM: Final = "multipart/form-data"
 _KEYS: Final[list[dict[str, list[str]]]] = [{"bearer": []}, {"header": []}, {"cookie": []}]
 
@@ -109,7 +108,7 @@ def _operation(row: Route, found: Operation, named: dict[str, Named]) -> dict[st
         written["description"] = " ".join(notes)
     if parameters := [*_places(row), *_query(found, named)]:
         written["parameters"] = parameters
-    if (body := _request_body(row, found, named)) is not None:
+    if (body := _request_body(found, named)) is not None:
         written["requestBody"] = body
     written["responses"] = _responses(row, found, named)
     written["security"] = [] if row.scope == "public" else _KEYS
@@ -174,7 +173,7 @@ def _fields_schema(
     return {**schema, "required": list(needs)} if needs else schema
 
 
-def _request_body(row: Route, found: Operation, named: dict[str, Named]) -> dict[str, Any] | None:
+def _request_body(found: Operation, named: dict[str, Named]) -> dict[str, Any] | None:
     if found.form:
         schema = _fields_schema(found.form, found.needs, named, nullable=False)
         return {"required": True, "content": {_FORM: {"schema": schema}}}

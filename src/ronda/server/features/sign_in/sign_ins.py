@@ -86,11 +86,6 @@ class SignIns(TableStore):
         self._fresh.pop(row.previous, None)
         await self._change("DELETE FROM sign_in WHERE id = ?", (row.id,))
 
-    async def end_for_key(self, key: str) -> None:
-        """The key is not good any more."""
-        self._fresh.clear()
-        await self._change("DELETE FROM sign_in WHERE key = ?", (key,))
-
     async def sweep(self, now: float) -> None:
         await self._change(
             """DELETE FROM sign_in WHERE expires <= ?
