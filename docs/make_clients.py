@@ -27,6 +27,7 @@ TYPESCRIPT = ROOT / "clients/typescript/ronda.ts"
 
 # Features that are off unless a setting asks for them, and have addresses of ours.
 FEATURES = ("budgets", "notices")
+WITHOUT_BODY = ("GET", "DELETE")  # all fields of these go into the address
 
 Schema = Mapping[str, Any]
 
@@ -234,13 +235,12 @@ def _python_method(one: Method, types: PythonTypes) -> list[str]:
         path = path.replace(f"{{{original}}}", f"{{place({argument})}}", 1)
     address = f'f"{path}"' if one.places else f'"{path}"'
     given = "fields" if one.fields is not None else "{}"
-    items = [json.dumps(item) for item in one.query]
-    query = f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
-    body = ", body" if one.takes_body else ""
-    call = f'"{one.verb}", {address}, {given}, {query}{body}'
+    in_address = f", query={json.dumps(one.query)}" if one.query and one.verb not in WITHOUT_BODY else ""
+    body = ", body=body" if one.takes_body else ""
+    call = f'"{one.verb}", {address}, {given}{in_address}{body}'
     if one.event is not None:
         kind = f"Iterator[ServerEvent[{types.name(one.event, name + 'Event')}]]"
-        lines = [f"return self._transport.follow({call})"]
+        lines = [f"return self._transport.follow({address}, {given})"]
     elif one.answer is None:
         kind, lines = "None", [f"self._transport.ask({call})"]
     else:
@@ -342,16 +342,17 @@ def _script_method(one: Method, name: str) -> list[str]:
         path = path.replace(f"{{{original}}}", f"${{place({_camel(argument)})}}", 1)
     address = f"`{path}`" if one.places else json.dumps(path)
     given = "fields" if one.fields is not None else "{}"
-    query = json.dumps(one.query)
+    query = json.dumps([] if one.verb in WITHOUT_BODY else one.query)
+    more = f", {query}" if query != "[]" or one.takes_body else ""
     if one.event is not None:
         kind = f"AsyncGenerator<ServerEvent<{_script_type(one.event)}>>"
-        call = f"this.#transport.follow({address}, {given}, {query})"
+        call = f"this.#transport.follow({address}, {given})"
     else:
         answer = (
             "void" if one.answer is None else f"{name}Answer" if "$ref" not in one.answer else _script_type(one.answer)
         )
         kind = f"Promise<{answer}>"
-        call = f'this.#transport.ask("{one.verb}", {address}, {given}, {query}{", body" if one.takes_body else ""})'
+        call = f'this.#transport.ask("{one.verb}", {address}, {given}{more}{", body" if one.takes_body else ""})'
     return [
         f"  /** {_summary(one.summary)} */",
         f"  {_camel(one.name)}({', '.join(arguments)}): {kind} {{",

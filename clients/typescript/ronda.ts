@@ -772,17 +772,17 @@ export class Ronda {
 
   /** Start a run, or up to 8 variants of it, that no client waits for. */
   startRuns(fields: StartRunsFields): Promise<StartRunsAnswer> {
-    return this.#transport.ask("POST", "/v1/runs", fields, []);
+    return this.#transport.ask("POST", "/v1/runs", fields);
   }
 
   /** List your runs, the newest first. */
   listRuns(fields: ListRunsFields = {}): Promise<ListRunsAnswer> {
-    return this.#transport.ask("GET", "/v1/runs", fields, ["state", "session", "agent", "model", "q", "since", "until", "min_cost", "children", "parent", "root", "kept", "group", "limit", "before"]);
+    return this.#transport.ask("GET", "/v1/runs", fields);
   }
 
   /** List the calls that wait for a decision. */
   listApprovals(fields: ListApprovalsFields = {}): Promise<ListApprovalsAnswer> {
-    return this.#transport.ask("GET", "/v1/agent/approvals", fields, ["owner"]);
+    return this.#transport.ask("GET", "/v1/agent/approvals", fields);
   }
 
   /** Decide about a call that waits. */
@@ -792,32 +792,32 @@ export class Ronda {
 
   /** Follow what happens to your runs and sessions, as server-sent events. */
   followAll(fields: FollowAllFields = {}): AsyncGenerator<ServerEvent<OwnerEvent>> {
-    return this.#transport.follow("/v1/events", fields, ["run", "after"]);
+    return this.#transport.follow("/v1/events", fields);
   }
 
   /** Count your runs, by state and over time. */
   summarizeRuns(fields: SummarizeRunsFields = {}): Promise<SummarizeRunsAnswer> {
-    return this.#transport.ask("GET", "/v1/runs/summary", fields, ["state", "session", "agent", "model", "q", "since", "until", "min_cost", "children", "parent", "root", "kept", "group", "span", "pieces"]);
+    return this.#transport.ask("GET", "/v1/runs/summary", fields);
   }
 
   /** How a run stands, and its result. */
   getRun(runId: string): Promise<Run> {
-    return this.#transport.ask("GET", `/v1/runs/${place(runId)}`, {}, []);
+    return this.#transport.ask("GET", `/v1/runs/${place(runId)}`, {});
   }
 
   /** Mark a run that was chosen among its variants. */
   markRun(runId: string, fields: MarkRunFields): Promise<RunRow> {
-    return this.#transport.ask("PATCH", `/v1/runs/${place(runId)}`, fields, []);
+    return this.#transport.ask("PATCH", `/v1/runs/${place(runId)}`, fields);
   }
 
   /** Follow what happens in a run, as server-sent events. */
   followRun(runId: string, fields: FollowRunFields = {}): AsyncGenerator<ServerEvent<RunEvent>> {
-    return this.#transport.follow(`/v1/runs/${place(runId)}/events`, fields, ["after"]);
+    return this.#transport.follow(`/v1/runs/${place(runId)}/events`, fields);
   }
 
   /** Exactly what the model was sent in a round; rounds count from 0. */
   getRoundRequest(runId: string, roundIndex: number): Promise<GetRoundRequestAnswer> {
-    return this.#transport.ask("GET", `/v1/runs/${place(runId)}/rounds/${place(roundIndex)}/request`, {}, []);
+    return this.#transport.ask("GET", `/v1/runs/${place(runId)}/rounds/${place(roundIndex)}/request`, {});
   }
 
   /** End a run that is under way. */
@@ -827,62 +827,62 @@ export class Ronda {
 
   /** Say something to a run under way. */
   steerRun(runId: string, fields: SteerRunFields): Promise<Run> {
-    return this.#transport.ask("POST", `/v1/runs/${place(runId)}/steer`, fields, []);
+    return this.#transport.ask("POST", `/v1/runs/${place(runId)}/steer`, fields);
   }
 
   /** Decide what a run waits for. */
   answerRun(runId: string, fields: AnswerRunFields): Promise<Run> {
-    return this.#transport.ask("POST", `/v1/runs/${place(runId)}/answer`, fields, []);
+    return this.#transport.ask("POST", `/v1/runs/${place(runId)}/answer`, fields);
   }
 
   /** List your sessions, the last used first. */
   listSessions(fields: ListSessionsFields = {}): Promise<ListSessionsAnswer> {
-    return this.#transport.ask("GET", "/v1/sessions", fields, ["limit", "before", "q"]);
+    return this.#transport.ask("GET", "/v1/sessions", fields);
   }
 
   /** Copy a session, or a part of it. */
   forkSession(sessionId: string, fields: ForkSessionFields = {}): Promise<ForkSessionAnswer> {
-    return this.#transport.ask("POST", `/v1/sessions/${place(sessionId)}/fork`, fields, []);
+    return this.#transport.ask("POST", `/v1/sessions/${place(sessionId)}/fork`, fields);
   }
 
   /** What was approved for the whole session. */
   listSessionApprovals(sessionId: string): Promise<ListSessionApprovalsAnswer> {
-    return this.#transport.ask("GET", `/v1/sessions/${place(sessionId)}/approvals`, {}, []);
+    return this.#transport.ask("GET", `/v1/sessions/${place(sessionId)}/approvals`, {});
   }
 
   /** Have the calls of a tool, or of all tools, asked about again. */
   takeBackApprovals(sessionId: string, fields: TakeBackApprovalsFields = {}): Promise<TakeBackApprovalsAnswer> {
-    return this.#transport.ask("DELETE", `/v1/sessions/${place(sessionId)}/approvals`, fields, ["tool"]);
+    return this.#transport.ask("DELETE", `/v1/sessions/${place(sessionId)}/approvals`, fields);
   }
 
   /** A session as a document, or a page of its turns. */
   getSession(sessionId: string, fields: GetSessionFields = {}): Promise<SessionDocument> {
-    return this.#transport.ask("GET", `/v1/sessions/${place(sessionId)}`, fields, ["branch", "limit", "before"]);
+    return this.#transport.ask("GET", `/v1/sessions/${place(sessionId)}`, fields);
   }
 
   /** Bring a session in. */
   putSession(sessionId: string, fields: PutSessionFields): Promise<void> {
-    return this.#transport.ask("PUT", `/v1/sessions/${place(sessionId)}`, fields, []);
+    return this.#transport.ask("PUT", `/v1/sessions/${place(sessionId)}`, fields);
   }
 
   /** Name a session, or go on with another of its branches. */
   changeSession(sessionId: string, fields: ChangeSessionFields = {}): Promise<Session> {
-    return this.#transport.ask("PATCH", `/v1/sessions/${place(sessionId)}`, fields, []);
+    return this.#transport.ask("PATCH", `/v1/sessions/${place(sessionId)}`, fields);
   }
 
   /** Delete a session. */
   deleteSession(sessionId: string): Promise<void> {
-    return this.#transport.ask("DELETE", `/v1/sessions/${place(sessionId)}`, {}, []);
+    return this.#transport.ask("DELETE", `/v1/sessions/${place(sessionId)}`, {});
   }
 
   /** List what models here may call. */
   listTools(): Promise<ListToolsAnswer> {
-    return this.#transport.ask("GET", "/v1/tools", {}, []);
+    return this.#transport.ask("GET", "/v1/tools", {});
   }
 
   /** How the MCP servers fare. */
   listMcpServers(): Promise<ListMcpServersAnswer> {
-    return this.#transport.ask("GET", "/v1/mcp", {}, []);
+    return this.#transport.ask("GET", "/v1/mcp", {});
   }
 
   /** Exactly what a model would be sent for a request; no model is called. */
@@ -892,81 +892,81 @@ export class Ronda {
 
   /** Who asks, and what the server has. */
   getMe(): Promise<Me> {
-    return this.#transport.ask("GET", "/v1/me", {}, []);
+    return this.#transport.ask("GET", "/v1/me", {});
   }
 
   /** The machine and the server on it. */
   getSystemInfo(): Promise<GetSystemInfoAnswer> {
-    return this.#transport.ask("GET", "/v1/system/info", {}, []);
+    return this.#transport.ask("GET", "/v1/system/info", {});
   }
 
   /** What works, what does not, and what would help. */
   askDoctor(): Promise<AskDoctorAnswer> {
-    return this.#transport.ask("GET", "/v1/system/doctor", {}, []);
+    return this.#transport.ask("GET", "/v1/system/doctor", {});
   }
 
   /** List all API keys. */
   listKeys(): Promise<ListKeysAnswer> {
-    return this.#transport.ask("GET", "/v1/keys", {}, []);
+    return this.#transport.ask("GET", "/v1/keys", {});
   }
 
   /** Make an API key; it is shown once. */
   createKey(fields: CreateKeyFields): Promise<Key> {
-    return this.#transport.ask("POST", "/v1/keys", fields, []);
+    return this.#transport.ask("POST", "/v1/keys", fields);
   }
 
   /** Revoke an API key. */
   revokeKey(keyId: string): Promise<RevokeKeyAnswer> {
-    return this.#transport.ask("DELETE", `/v1/keys/${place(keyId)}`, {}, []);
+    return this.#transport.ask("DELETE", `/v1/keys/${place(keyId)}`, {});
   }
 
   /** List what operators have done, the newest first. */
   listActs(fields: ListActsFields = {}): Promise<ListActsAnswer> {
-    return this.#transport.ask("GET", "/v1/audit", fields, ["limit", "before"]);
+    return this.#transport.ask("GET", "/v1/audit", fields);
   }
 
   /** The server as its operator sees it: runs, approvals, processes, figures of all owners. */
   showOperation(fields: ShowOperationFields = {}): Promise<ShowOperationAnswer> {
-    return this.#transport.ask("GET", "/v1/operate", fields, ["limit", "before", "span"]);
+    return this.#transport.ask("GET", "/v1/operate", fields);
   }
 
   /** What failed, by code, model and agent. */
   listErrors(fields: ListErrorsFields = {}): Promise<ListErrorsAnswer> {
-    return this.#transport.ask("GET", "/v1/operate/errors", fields, ["span"]);
+    return this.#transport.ask("GET", "/v1/operate/errors", fields);
   }
 
   /** Runs, tokens and cost over time. */
   listSteps(fields: ListStepsFields = {}): Promise<ListStepsAnswer> {
-    return this.#transport.ask("GET", "/v1/operate/series", fields, ["span", "step"]);
+    return this.#transport.ask("GET", "/v1/operate/series", fields);
   }
 
   /** Connect to an MCP server that failed. */
   retryMcpServer(mcpName: string): Promise<RetryMcpServerAnswer> {
-    return this.#transport.ask("POST", `/v1/mcp/${place(mcpName)}/retry`, {}, []);
+    return this.#transport.ask("POST", `/v1/mcp/${place(mcpName)}/retry`, {});
   }
 
   /** Your addresses, and the notices that were not taken. */
   listNotices(): Promise<ListNoticesAnswer> {
-    return this.#transport.ask("GET", "/v1/notices", {}, []);
+    return this.#transport.ask("GET", "/v1/notices", {});
   }
 
   /** Name an address that is told of your runs. */
   createNotice(fields: CreateNoticeFields): Promise<CreateNoticeAnswer> {
-    return this.#transport.ask("POST", "/v1/notices", fields, []);
+    return this.#transport.ask("POST", "/v1/notices", fields);
   }
 
   /** What notices to the addresses of requests (x-ronda-notify) are signed with. */
   getNoticeSecret(): Promise<GetNoticeSecretAnswer> {
-    return this.#transport.ask("GET", "/v1/notices/secret", {}, []);
+    return this.#transport.ask("GET", "/v1/notices/secret", {});
   }
 
   /** Forget an address. */
   deleteNotice(addressId: string): Promise<DeleteNoticeAnswer> {
-    return this.#transport.ask("DELETE", `/v1/notices/${place(addressId)}`, {}, []);
+    return this.#transport.ask("DELETE", `/v1/notices/${place(addressId)}`, {});
   }
 
   /** Your limits, and what was spent. */
   listBudgets(): Promise<ListBudgetsAnswer> {
-    return this.#transport.ask("GET", "/v1/budgets", {}, []);
+    return this.#transport.ask("GET", "/v1/budgets", {});
   }
 }

@@ -44,17 +44,17 @@ export class Transport {
     this.#fetch = options.fetch ?? fetch;
   }
 
-  /** `fields` whose names are in `query` go into the address, the others into the body. */
-  async ask<T>(method: string, path: string, fields: object, query: readonly string[], body?: unknown): Promise<T> {
+  /** `fields` whose names are in `query` go into the address, the others into the body. GET and DELETE have no body. */
+  async ask<T>(method: string, path: string, fields: object, query: readonly string[] = [], body?: unknown): Promise<T> {
     const answer = await this.#send(method, path, fields, query, body);
     const text = await answer.text();
     return (text === "" ? undefined : JSON.parse(text)) as T;
   }
 
   /** Until the stream ends; a caller that leaves the loop closes the connection. */
-  async *follow<T>(path: string, fields: object, query: readonly string[]): AsyncGenerator<ServerEvent<T>> {
+  async *follow<T>(path: string, fields: object): AsyncGenerator<ServerEvent<T>> {
     const stopping = new AbortController();
-    const answer = await this.#send("GET", path, fields, query, undefined, stopping.signal);
+    const answer = await this.#send("GET", path, fields, [], undefined, stopping.signal);
     let position = "";
     let data: string[] = [];
     let rest = "";
@@ -87,10 +87,11 @@ export class Transport {
     body?: unknown,
     signal?: AbortSignal,
   ): Promise<Response> {
+    const isAsked = method === "GET" || method === "DELETE";
     const asked = new URLSearchParams();
     const rest: Record<string, unknown> = {};
     for (const [name, value] of Object.entries(fields)) {
-      if (!query.includes(name)) rest[name] = value;
+      if (!isAsked && !query.includes(name)) rest[name] = value;
       else if (value !== undefined && value !== null) asked.append(name, String(value));
     }
     const payload = body ?? (Object.keys(rest).length > 0 ? rest : undefined);

@@ -1309,129 +1309,87 @@ class Operations:
 
     def start_runs(self, **fields: Unpack[StartRunsFields]) -> StartRunsAnswer:
         """Start a run, or up to 8 variants of it, that no client waits for."""
-        answer: StartRunsAnswer = self._transport.ask("POST", "/v1/runs", fields, ())
+        answer: StartRunsAnswer = self._transport.ask("POST", "/v1/runs", fields)
         return answer
 
     def list_runs(self, **fields: Unpack[ListRunsFields]) -> ListRunsAnswer:
         """List your runs, the newest first."""
-        answer: ListRunsAnswer = self._transport.ask(
-            "GET",
-            "/v1/runs",
-            fields,
-            (
-                "state",
-                "session",
-                "agent",
-                "model",
-                "q",
-                "since",
-                "until",
-                "min_cost",
-                "children",
-                "parent",
-                "root",
-                "kept",
-                "group",
-                "limit",
-                "before",
-            ),
-        )
+        answer: ListRunsAnswer = self._transport.ask("GET", "/v1/runs", fields)
         return answer
 
     def list_approvals(self, **fields: Unpack[ListApprovalsFields]) -> ListApprovalsAnswer:
         """List the calls that wait for a decision."""
-        answer: ListApprovalsAnswer = self._transport.ask("GET", "/v1/agent/approvals", fields, ("owner",))
+        answer: ListApprovalsAnswer = self._transport.ask("GET", "/v1/agent/approvals", fields)
         return answer
 
     def decide(self, approval_id: str, **fields: Unpack[DecideFields]) -> DecideAnswer:
         """Decide about a call that waits."""
         answer: DecideAnswer = self._transport.ask(
-            "POST", f"/v1/agent/approvals/{place(approval_id)}", fields, ("owner",)
+            "POST", f"/v1/agent/approvals/{place(approval_id)}", fields, query=["owner"]
         )
         return answer
 
     def follow_all(self, **fields: Unpack[FollowAllFields]) -> Iterator[ServerEvent[OwnerEvent]]:
         """Follow what happens to your runs and sessions, as server-sent events."""
-        return self._transport.follow("GET", "/v1/events", fields, ("run", "after"))
+        return self._transport.follow("/v1/events", fields)
 
     def summarize_runs(self, **fields: Unpack[SummarizeRunsFields]) -> SummarizeRunsAnswer:
         """Count your runs, by state and over time."""
-        answer: SummarizeRunsAnswer = self._transport.ask(
-            "GET",
-            "/v1/runs/summary",
-            fields,
-            (
-                "state",
-                "session",
-                "agent",
-                "model",
-                "q",
-                "since",
-                "until",
-                "min_cost",
-                "children",
-                "parent",
-                "root",
-                "kept",
-                "group",
-                "span",
-                "pieces",
-            ),
-        )
+        answer: SummarizeRunsAnswer = self._transport.ask("GET", "/v1/runs/summary", fields)
         return answer
 
     def get_run(self, run_id: str) -> Run:
         """How a run stands, and its result."""
-        answer: Run = self._transport.ask("GET", f"/v1/runs/{place(run_id)}", {}, ())
+        answer: Run = self._transport.ask("GET", f"/v1/runs/{place(run_id)}", {})
         return answer
 
     def mark_run(self, run_id: str, **fields: Unpack[MarkRunFields]) -> RunRow:
         """Mark a run that was chosen among its variants."""
-        answer: RunRow = self._transport.ask("PATCH", f"/v1/runs/{place(run_id)}", fields, ())
+        answer: RunRow = self._transport.ask("PATCH", f"/v1/runs/{place(run_id)}", fields)
         return answer
 
     def follow_run(self, run_id: str, **fields: Unpack[FollowRunFields]) -> Iterator[ServerEvent[RunEvent]]:
         """Follow what happens in a run, as server-sent events."""
-        return self._transport.follow("GET", f"/v1/runs/{place(run_id)}/events", fields, ("after",))
+        return self._transport.follow(f"/v1/runs/{place(run_id)}/events", fields)
 
     def get_round_request(self, run_id: str, round_index: int) -> GetRoundRequestAnswer:
         """Exactly what the model was sent in a round; rounds count from 0."""
         answer: GetRoundRequestAnswer = self._transport.ask(
-            "GET", f"/v1/runs/{place(run_id)}/rounds/{place(round_index)}/request", {}, ()
+            "GET", f"/v1/runs/{place(run_id)}/rounds/{place(round_index)}/request", {}
         )
         return answer
 
     def cancel_run(self, run_id: str, **fields: Unpack[CancelRunFields]) -> Run | CancelRunAnswer:
         """End a run that is under way."""
         answer: Run | CancelRunAnswer = self._transport.ask(
-            "POST", f"/v1/runs/{place(run_id)}/cancel", fields, ("owner",)
+            "POST", f"/v1/runs/{place(run_id)}/cancel", fields, query=["owner"]
         )
         return answer
 
     def steer_run(self, run_id: str, **fields: Unpack[SteerRunFields]) -> Run:
         """Say something to a run under way."""
-        answer: Run = self._transport.ask("POST", f"/v1/runs/{place(run_id)}/steer", fields, ())
+        answer: Run = self._transport.ask("POST", f"/v1/runs/{place(run_id)}/steer", fields)
         return answer
 
     def answer_run(self, run_id: str, **fields: Unpack[AnswerRunFields]) -> Run:
         """Decide what a run waits for."""
-        answer: Run = self._transport.ask("POST", f"/v1/runs/{place(run_id)}/answer", fields, ())
+        answer: Run = self._transport.ask("POST", f"/v1/runs/{place(run_id)}/answer", fields)
         return answer
 
     def list_sessions(self, **fields: Unpack[ListSessionsFields]) -> ListSessionsAnswer:
         """List your sessions, the last used first."""
-        answer: ListSessionsAnswer = self._transport.ask("GET", "/v1/sessions", fields, ("limit", "before", "q"))
+        answer: ListSessionsAnswer = self._transport.ask("GET", "/v1/sessions", fields)
         return answer
 
     def fork_session(self, session_id: str, **fields: Unpack[ForkSessionFields]) -> ForkSessionAnswer:
         """Copy a session, or a part of it."""
-        answer: ForkSessionAnswer = self._transport.ask("POST", f"/v1/sessions/{place(session_id)}/fork", fields, ())
+        answer: ForkSessionAnswer = self._transport.ask("POST", f"/v1/sessions/{place(session_id)}/fork", fields)
         return answer
 
     def list_session_approvals(self, session_id: str) -> ListSessionApprovalsAnswer:
         """What was approved for the whole session."""
         answer: ListSessionApprovalsAnswer = self._transport.ask(
-            "GET", f"/v1/sessions/{place(session_id)}/approvals", {}, ()
+            "GET", f"/v1/sessions/{place(session_id)}/approvals", {}
         )
         return answer
 
@@ -1440,121 +1398,119 @@ class Operations:
     ) -> TakeBackApprovalsAnswer:
         """Have the calls of a tool, or of all tools, asked about again."""
         answer: TakeBackApprovalsAnswer = self._transport.ask(
-            "DELETE", f"/v1/sessions/{place(session_id)}/approvals", fields, ("tool",)
+            "DELETE", f"/v1/sessions/{place(session_id)}/approvals", fields
         )
         return answer
 
     def get_session(self, session_id: str, **fields: Unpack[GetSessionFields]) -> SessionDocument:
         """A session as a document, or a page of its turns."""
-        answer: SessionDocument = self._transport.ask(
-            "GET", f"/v1/sessions/{place(session_id)}", fields, ("branch", "limit", "before")
-        )
+        answer: SessionDocument = self._transport.ask("GET", f"/v1/sessions/{place(session_id)}", fields)
         return answer
 
     def put_session(self, session_id: str, **fields: Unpack[PutSessionFields]) -> None:
         """Bring a session in."""
-        self._transport.ask("PUT", f"/v1/sessions/{place(session_id)}", fields, ())
+        self._transport.ask("PUT", f"/v1/sessions/{place(session_id)}", fields)
 
     def change_session(self, session_id: str, **fields: Unpack[ChangeSessionFields]) -> Session:
         """Name a session, or go on with another of its branches."""
-        answer: Session = self._transport.ask("PATCH", f"/v1/sessions/{place(session_id)}", fields, ())
+        answer: Session = self._transport.ask("PATCH", f"/v1/sessions/{place(session_id)}", fields)
         return answer
 
     def delete_session(self, session_id: str) -> None:
         """Delete a session."""
-        self._transport.ask("DELETE", f"/v1/sessions/{place(session_id)}", {}, ())
+        self._transport.ask("DELETE", f"/v1/sessions/{place(session_id)}", {})
 
     def list_tools(self) -> ListToolsAnswer:
         """List what models here may call."""
-        answer: ListToolsAnswer = self._transport.ask("GET", "/v1/tools", {}, ())
+        answer: ListToolsAnswer = self._transport.ask("GET", "/v1/tools", {})
         return answer
 
     def list_mcp_servers(self) -> ListMcpServersAnswer:
         """How the MCP servers fare."""
-        answer: ListMcpServersAnswer = self._transport.ask("GET", "/v1/mcp", {}, ())
+        answer: ListMcpServersAnswer = self._transport.ask("GET", "/v1/mcp", {})
         return answer
 
     def render(self, body: Mapping[str, Any], **fields: Unpack[RenderFields]) -> RenderAnswer:
         """Exactly what a model would be sent for a request; no model is called."""
-        answer: RenderAnswer = self._transport.ask("POST", "/v1/render", fields, ("dialect",), body)
+        answer: RenderAnswer = self._transport.ask("POST", "/v1/render", fields, query=["dialect"], body=body)
         return answer
 
     def get_me(self) -> Me:
         """Who asks, and what the server has."""
-        answer: Me = self._transport.ask("GET", "/v1/me", {}, ())
+        answer: Me = self._transport.ask("GET", "/v1/me", {})
         return answer
 
     def get_system_info(self) -> GetSystemInfoAnswer:
         """The machine and the server on it."""
-        answer: GetSystemInfoAnswer = self._transport.ask("GET", "/v1/system/info", {}, ())
+        answer: GetSystemInfoAnswer = self._transport.ask("GET", "/v1/system/info", {})
         return answer
 
     def ask_doctor(self) -> AskDoctorAnswer:
         """What works, what does not, and what would help."""
-        answer: AskDoctorAnswer = self._transport.ask("GET", "/v1/system/doctor", {}, ())
+        answer: AskDoctorAnswer = self._transport.ask("GET", "/v1/system/doctor", {})
         return answer
 
     def list_keys(self) -> ListKeysAnswer:
         """List all API keys."""
-        answer: ListKeysAnswer = self._transport.ask("GET", "/v1/keys", {}, ())
+        answer: ListKeysAnswer = self._transport.ask("GET", "/v1/keys", {})
         return answer
 
     def create_key(self, **fields: Unpack[CreateKeyFields]) -> Key:
         """Make an API key; it is shown once."""
-        answer: Key = self._transport.ask("POST", "/v1/keys", fields, ())
+        answer: Key = self._transport.ask("POST", "/v1/keys", fields)
         return answer
 
     def revoke_key(self, key_id: str) -> RevokeKeyAnswer:
         """Revoke an API key."""
-        answer: RevokeKeyAnswer = self._transport.ask("DELETE", f"/v1/keys/{place(key_id)}", {}, ())
+        answer: RevokeKeyAnswer = self._transport.ask("DELETE", f"/v1/keys/{place(key_id)}", {})
         return answer
 
     def list_acts(self, **fields: Unpack[ListActsFields]) -> ListActsAnswer:
         """List what operators have done, the newest first."""
-        answer: ListActsAnswer = self._transport.ask("GET", "/v1/audit", fields, ("limit", "before"))
+        answer: ListActsAnswer = self._transport.ask("GET", "/v1/audit", fields)
         return answer
 
     def show_operation(self, **fields: Unpack[ShowOperationFields]) -> ShowOperationAnswer:
         """The server as its operator sees it: runs, approvals, processes, figures of all owners."""
-        answer: ShowOperationAnswer = self._transport.ask("GET", "/v1/operate", fields, ("limit", "before", "span"))
+        answer: ShowOperationAnswer = self._transport.ask("GET", "/v1/operate", fields)
         return answer
 
     def list_errors(self, **fields: Unpack[ListErrorsFields]) -> ListErrorsAnswer:
         """What failed, by code, model and agent."""
-        answer: ListErrorsAnswer = self._transport.ask("GET", "/v1/operate/errors", fields, ("span",))
+        answer: ListErrorsAnswer = self._transport.ask("GET", "/v1/operate/errors", fields)
         return answer
 
     def list_steps(self, **fields: Unpack[ListStepsFields]) -> ListStepsAnswer:
         """Runs, tokens and cost over time."""
-        answer: ListStepsAnswer = self._transport.ask("GET", "/v1/operate/series", fields, ("span", "step"))
+        answer: ListStepsAnswer = self._transport.ask("GET", "/v1/operate/series", fields)
         return answer
 
     def retry_mcp_server(self, mcp_name: str) -> RetryMcpServerAnswer:
         """Connect to an MCP server that failed."""
-        answer: RetryMcpServerAnswer = self._transport.ask("POST", f"/v1/mcp/{place(mcp_name)}/retry", {}, ())
+        answer: RetryMcpServerAnswer = self._transport.ask("POST", f"/v1/mcp/{place(mcp_name)}/retry", {})
         return answer
 
     def list_notices(self) -> ListNoticesAnswer:
         """Your addresses, and the notices that were not taken."""
-        answer: ListNoticesAnswer = self._transport.ask("GET", "/v1/notices", {}, ())
+        answer: ListNoticesAnswer = self._transport.ask("GET", "/v1/notices", {})
         return answer
 
     def create_notice(self, **fields: Unpack[CreateNoticeFields]) -> CreateNoticeAnswer:
         """Name an address that is told of your runs."""
-        answer: CreateNoticeAnswer = self._transport.ask("POST", "/v1/notices", fields, ())
+        answer: CreateNoticeAnswer = self._transport.ask("POST", "/v1/notices", fields)
         return answer
 
     def get_notice_secret(self) -> GetNoticeSecretAnswer:
         """What notices to the addresses of requests (x-ronda-notify) are signed with."""
-        answer: GetNoticeSecretAnswer = self._transport.ask("GET", "/v1/notices/secret", {}, ())
+        answer: GetNoticeSecretAnswer = self._transport.ask("GET", "/v1/notices/secret", {})
         return answer
 
     def delete_notice(self, address_id: str) -> DeleteNoticeAnswer:
         """Forget an address."""
-        answer: DeleteNoticeAnswer = self._transport.ask("DELETE", f"/v1/notices/{place(address_id)}", {}, ())
+        answer: DeleteNoticeAnswer = self._transport.ask("DELETE", f"/v1/notices/{place(address_id)}", {})
         return answer
 
     def list_budgets(self) -> ListBudgetsAnswer:
         """Your limits, and what was spent."""
-        answer: ListBudgetsAnswer = self._transport.ask("GET", "/v1/budgets", {}, ())
+        answer: ListBudgetsAnswer = self._transport.ask("GET", "/v1/budgets", {})
         return answer

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 T = TypeVar("T")
+_WITHOUT_BODY: Final = ("GET", "DELETE")  # all fields go into the address
 
 
 class RondaHttpError(Exception):
@@ -42,7 +43,7 @@ class Transport:
     def ask(
         self, method: str, path: str, fields: Mapping[str, Any], query: Iterable[str] = (), body: Any = None
     ) -> Any:
-        """`fields` whose names are in `query` go into the address, the others into the body."""
+        """`fields` whose names are in `query` go into the address, the others into the body. GET and DELETE have no body."""
         connection, answer = self._send(method, path, fields, query, body, self._timeout)
         try:
             data = answer.read()
@@ -50,11 +51,9 @@ class Transport:
             connection.close()
         return json.loads(data) if data else None
 
-    def follow(
-        self, method: str, path: str, fields: Mapping[str, Any], query: Iterable[str] = ()
-    ) -> Iterator[ServerEvent[Any]]:
+    def follow(self, path: str, fields: Mapping[str, Any]) -> Iterator[ServerEvent[Any]]:
         """Until the stream ends; a caller that leaves the loop closes the connection."""
-        connection, answer = self._send(method, path, fields, query, None, None)
+        connection, answer = self._send("GET", path, fields, (), None, None)
         try:
             position, data = "", []
             for raw in answer:
@@ -72,7 +71,7 @@ class Transport:
     def _send(
         self, method: str, path: str, fields: Mapping[str, Any], query: Iterable[str], body: Any, timeout: float | None
     ) -> tuple[HTTPConnection, HTTPResponse]:
-        names = set(query)
+        names = set(fields if method in _WITHOUT_BODY else query)
         asked = [(name, _as_text(value)) for name, value in fields.items() if name in names and value is not None]
         rest = {name: value for name, value in fields.items() if name not in names}
         address = self._prefix + path + (f"?{urlencode(asked)}" if asked else "")
