@@ -13,13 +13,15 @@ from msgspec import structs
 
 from ronda.core.events import ModelFinished, Preview
 from ronda.core.request import ModelRequest, Wait
-from ronda.drive import Show
+from ronda.drive import Capabilities, Show
 from ronda.drive.contracts import CallMany
 
 
 class SharedCall:
-    def __init__(self, call_many: CallMany, n: int) -> None:
+    def __init__(self, call_many: CallMany, able: Capabilities, n: int) -> None:
+        """`able`: what the provider says of itself, whose `call_many` it is."""
         self._call_many = call_many
+        self.capabilities = structs.replace(able, call_many=None)
         self._shows: dict[int, Show] = {}
         self._rooms: dict[int, Wait | None] = {}
         self._n = n
@@ -72,6 +74,7 @@ class _Share:
     def __init__(self, fan: SharedCall, index: int) -> None:
         self._fan = fan
         self._index = index
+        self.capabilities = fan.capabilities
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         return await self._fan.call(self._index, request, show)

@@ -17,6 +17,7 @@ from ronda import Agent
 from ronda.core.events import ModelFinished, RunStarted
 from ronda.core.parts import Usage
 from ronda.core.prices import Price
+from ronda.drive import Capabilities
 from ronda.providers.script import Call, ScriptedModel, calls, says
 from ronda.server.features.budgets.ledger import TABLES, Account, Amounts, Ledger
 from ronda.server.features.budgets.settings import BudgetLimit, BudgetOptions
@@ -256,6 +257,80 @@ async def test_a_call_that_broke_off_counts_what_was_shown(door: Door) -> None:
         await settled(served)
         spent = await ledger_of(served).spent(Account("owner", "ann"), "total")
         assert (spent.tokens > 100, spent.rounds, await reserved(served)) == (True, 1, 0)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_call_whose_client_goes_away_is_paid_for(door: Door, stream: bool) -> None:
+    """Of a plain answer it is not known how much was written: then it is what was reserved. Else budgets could be got around."""
+    asked = asyncio.Event()
+
+    class Stays(ScriptedModel):
+        async def call(self, request: Any, show: Any) -> ModelFinished:
+            asked.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    async with door.serving(Stays(says("x")), **limited("owner", usd=1.0)) as served:
+        await add_keys(served)
+        client = asyncio.create_task(post(served, stream=stream))
+        async with soon():
+            await asked.wait()
+        client.cancel()
+        await asyncio.gather(client, return_exceptions=True)
+        await settled(served)
+        spent = await ledger_of(served).spent(Account("owner", "ann"), "total")
+        assert (spent.tokens - spent.tokens % 100, spent.rounds, await reserved(served)) == (0 if stream else 100, 1, 0)
+        assert spent.tokens % 100 > 0  # the question
+
+
+async def test_a_call_that_still_waits_in_line_when_its_client_goes_away_costs_nothing(door: Door) -> None:
+    asked, waits = asyncio.Event(), asyncio.Event()
+
+    class Stays(ScriptedModel):
+        async def call(self, request: Any, show: Any) -> ModelFinished:
+            asked.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    upstreams = {"*": {"calls": 1, "wait": 3000}}
+    async with door.serving(Stays(says("x")), upstreams=upstreams, **limited("owner", usd=1.0)) as served:
+        await add_keys(served)
+        feature: Any = served.server.features.find("models")
+        take = feature._upstreams._rows.take
+
+        async def told(*arguments: Any) -> Any:
+            found = await take(*arguments)
+            if found is not None:
+                waits.set()
+            return found
+
+        feature._upstreams._rows.take = told
+        clients = [asyncio.create_task(post(served))]
+        async with soon():
+            await asked.wait()
+            clients.append(asyncio.create_task(post(served, key=BOB)))
+            await waits.wait()
+        for client in clients:
+            client.cancel()
+        await asyncio.gather(*clients, return_exceptions=True)
+        await settled(served)
+        spent = [(await ledger_of(served).spent(Account("owner", owner), "total")).tokens for owner in ("ann", "bob")]
+    assert (spent[0] > 100, spent[1]) == (True, 0)
+
+
+async def test_several_answers_of_one_call_have_a_price(door: Door) -> None:
+    class Many(ScriptedModel):
+        @property
+        def capabilities(self) -> Capabilities:
+            return Capabilities(call_many=self.call_many, cost=Price(1.0, 10.0).cost)
+
+        async def call_many(self, request: Any, shows: Any) -> list[ModelFinished]:
+            return [await self.call(request, show) for show in shows]
+
+    limit: Any = {"limits": [{"scope": "owner", "usd": 1.0}]}
+    async with door.serving(Many(says("one"), says("two")), budgets=limit) as served:
+        status, _, text = await post(served, n=2)
+    assert (status, len(json.loads(text)["choices"])) == (200, 2), text
 
 
 # ---- the ledger ----------------------------------------------------------------------------------------------------------

@@ -241,8 +241,9 @@ class Opening:
 
 def _providers_for(target: Target, plan: Plan, n: int) -> Sequence[Provider]:
     """One provider per choice. Where each choice is one model call, and the upstream can, one call serves them all."""
-    if n > 1 and not plan.runs_tools and (call_many := capabilities_of(target.provider).call_many) is not None:
-        return SharedCall(call_many, n).choices()
+    able = capabilities_of(target.provider)
+    if n > 1 and not plan.runs_tools and able.call_many is not None:
+        return SharedCall(able.call_many, able, n).choices()
     return [target.provider] * n
 
 

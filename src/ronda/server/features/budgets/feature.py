@@ -40,6 +40,7 @@ from ronda.server.doors.chat import chat_error
 from ronda.server.features.budgets.ledger import OWNED, TABLES, Account, Amounts, Ledger, Standing, plain, tightest
 from ronda.server.features.budgets.settings import BudgetOptions, BudgetSettings, Unit
 from ronda.server.features.contract import Feature, Finding, Refused, Services
+from ronda.server.features.models.upstreams import NEVER_SENT
 from ronda.server.http.incoming import Header, Incoming, Json
 from ronda.server.http.operations import Operation
 from ronda.server.http.routing import Dialect, Route
@@ -219,9 +220,8 @@ class BudgetedModel:
         shown = _Shown(show) if request.stream else None
         try:
             finished = await self._provider.call(request, show if shown is None else shown)
-        except BaseException:
-            # Of a call that broke off, or was cancelled, what was shown was paid for, and what was sent.
-            partial = None if shown is None or not shown.chars else Usage(size, shown.chars // BYTES_A_TOKEN + 1)
+        except BaseException as error:
+            partial = _used_by_then(error, Usage(size, most), shown)
             await asyncio.shield(self._budgets.later(self._settle(name, partial, 0)))
             raise
         usage = finished.usage
@@ -292,6 +292,16 @@ class _Shown:
             elif isinstance(one, CallDelta):
                 self.chars += len(one.arguments)
         return self._show(previews)
+
+
+def _used_by_then(error: BaseException, reserved: Usage, shown: _Shown | None) -> Usage | None:
+    """What a call had used that broke off, or whose client went away. None: nothing."""
+    if shown is not None and shown.chars:
+        return Usage(reserved.input, shown.chars // BYTES_A_TOKEN + 1)
+    if not isinstance(error, asyncio.CancelledError) or NEVER_SENT in getattr(error, "__notes__", ()):
+        return None
+    # What was sent was read; and of a plain answer it is not known how much of it was written.
+    return reserved if shown is None else Usage(reserved.input, 0)
 
 
 def _accounts(owner: str, key: str) -> list[Account]:

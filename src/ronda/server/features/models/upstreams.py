@@ -44,6 +44,8 @@ LEASE: Final = 60.0  # seconds until the calls of a process that is gone hold no
 RENEWED: Final = 15.0  # seconds between renewals: three may fail
 LOOK_AGAIN: Final = 0.25  # seconds between two looks for a place that another process may have freed
 MAX_PAUSE: Final = 3600.0  # seconds: a longer Retry-After is a mistake, or a quota that no pause waits for
+# A note on the CancelledError of a call that was still waiting for its place: nothing of it was sent.
+NEVER_SENT: Final = "the model call was waiting in line"
 _MINUTE: Final = 60
 
 _COUNT: Final = """INSERT INTO upstream_window (upstream, minute, calls, tokens) VALUES (?, ?, ?, ?)
@@ -165,7 +167,11 @@ class Upstreams:
         call, used = os.urandom(12).hex(), _Used()
         self._under_way.add(call)
         try:
-            await self._take(upstream, limit, line, call)
+            try:
+                await self._take(upstream, limit, line, call)
+            except asyncio.CancelledError as error:
+                error.add_note(NEVER_SENT)
+                raise
             yield used
         except UpstreamError as error:
             if error.status == 429 and error.retry_after and not isinstance(error, NoPlace):
