@@ -86,8 +86,7 @@ def test_a_misspelt_flag_is_named_with_the_right_one(
     code, out, err = shown(capsys, *arguments)
 
     assert (code, out) == (2, "")
-    assert err.startswith(f"usage: ronda {arguments[0]} ")
-    assert err.endswith(f"ronda {arguments[0]}: error: {said}\n")
+    assert err == f"ronda: {said}\n"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +131,7 @@ def test_a_misspelt_command_is_named_with_the_right_one(
     code, out, err = shown(capsys, *arguments)
 
     assert (code, out) == (2, "")
-    assert err.endswith(f": error: {said}\n")
+    assert err == f"ronda: {said}\n"
 
 
 # ---- models ----------------------------------------------------------------------------------------------------------

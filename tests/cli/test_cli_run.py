@@ -84,12 +84,32 @@ def test_help_of_a_command_names_its_flags(capsys: pytest.CaptureFixture[str], c
     assert [flag for flag in flags if flag not in out] == []
 
 
-@pytest.mark.parametrize("arguments", [[], ["dance"], ["run", "--dance"], ["serve", "--port", "many"]])
-def test_what_is_no_command_is_exit_2_with_usage(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
-    code, out, err = shown(capsys, *arguments)
+def test_no_command_at_all_is_exit_2_with_what_can_be_done(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = shown(capsys)
 
     assert (code, out) == (2, "")
     assert "usage: ronda" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["dance"], "there is no command 'dance'; 'ronda --help' lists them"),
+        (["run", "--dance"], "there is no flag '--dance'; 'ronda run --help' lists them"),
+        (
+            ["serve", "--port", "many"],
+            "argument -p/--port: invalid int value: 'many'; 'ronda serve --help' says what it takes",
+        ),
+        (
+            ["validate"],
+            "the following arguments are required: FILE.prompty|FILE.eval.yaml; 'ronda validate --help' says what it takes",
+        ),
+    ],
+)
+def test_a_wrong_command_line_is_exit_2_with_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert shown(capsys, *arguments) == (2, "", f"ronda: {said}\n")
 
 
 # ---- run -------------------------------------------------------------------------------------------------------------
@@ -232,6 +252,31 @@ def test_a_limit_is_exit_1_and_says_which(capsys: pytest.CaptureFixture[str], tm
 
 def test_instructions_are_heard(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert shown(capsys, "run", "--model", script(tmp_path, "Yes."), "--instructions", "Be brief.", "hi")[0] == 0
+
+
+def test_an_answer_that_was_cut_off_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    model = script(tmp_path, {"text": "Once upon a", "stop": "length"})
+
+    assert shown(capsys, "run", "--model", model, "A story!") == (
+        0,
+        "Once upon a\n",
+        "ronda: the answer was cut off at the model's limit of tokens; --max-tokens N sets another\n",
+    )
+
+
+def test_a_model_that_fails_again_and_again_says_how_often_it_was_asked(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    busy = {"error": "busy", "status": 503, "retry_after": 0}
+
+    code, out, err = shown(capsys, "run", "--model", script(tmp_path, busy, busy, busy), "Hi!")
+
+    assert (code, out) == (1, "")
+    assert err.splitlines() == [
+        "[busy; trying again in 0 s (2 of 3)]",
+        "[busy; trying again in 0 s (3 of 3)]",
+        "ronda: the model was asked 3 times, and failed each time: busy",
+    ]
 
 
 @contextmanager

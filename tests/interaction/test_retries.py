@@ -154,7 +154,7 @@ def test_when_tries_are_used_up_the_error_carries_the_conversation() -> None:
     with pytest.raises(ExecuteError) as raised:
         invoke_agent(agent, "go")
 
-    assert str(raised.value) == "LLM call failed after 3 retries: busy"
+    assert str(raised.value) == "the model was asked 3 times, and failed each time: busy"
     assert raised.value.messages == [
         says_user("go"),
         AssistantTurn((Text("Wait."), ToolCall("c1", "lookup", '{"q":"a"}')), "tool_calls"),

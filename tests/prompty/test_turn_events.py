@@ -159,7 +159,7 @@ def test_tries_are_told_with_their_number() -> None:
 def test_a_model_that_cannot_be_called_is_an_error_and_says_what_there_was() -> None:
     told = Told()
     model = ScriptedModel(*[fails("busy", 503, retry_after=0.0)] * 3)
-    with pytest.raises(ExecuteError, match=r"^LLM call failed after 3 retries: busy$") as raised:
+    with pytest.raises(ExecuteError, match=r"^the model was asked 3 times, and failed each time: busy$") as raised:
         turn(Agent(model), "go", on_event=told)
     assert raised.value.messages == [user("go")]
     assert told.all[-1] == ("error", {"message": "busy", "errorKind": "llm", "phase": "during the model call"})

@@ -287,7 +287,7 @@ class Start:
         if end is None or end.reason in ("cancelled", "interrupted"):
             raise RunCancelled("the run was cancelled", run.turns, run=run.id)
         if end.reason == "failed":
-            raise _failure(run)
+            raise _failure(run, of_file=self.file is not None)
         if end.reason == "limit" and run.plan.limits.on_limit == "error":
             raise LimitExceeded(end.message or "the run reached a limit", run.turns, run=run.id)
         if self.file is not None:
@@ -327,7 +327,7 @@ async def start_child_of(
     return await start_child(live, context, agent, inputs, mode)
 
 
-def _failure(run: Run) -> RunEnded:
+def _failure(run: Run, *, of_file: bool) -> RunEnded:
     assert run.ended is not None
     message = run.ended.message or "the run failed"
     if (denied := run.denied) is not None:
@@ -335,7 +335,13 @@ def _failure(run: Run) -> RunEnded:
     if run.failure is None and run.ended.code == "tool_missing":
         return ToolMissing(message, run.turns, run=run.id)
     if run.failure is not None and run.failure.tries > 1:
-        message = f"LLM call failed after {run.failure.tries} retries: {message}"
+        tries = run.failure.tries
+        said = (
+            f"LLM call failed after {tries} retries"
+            if of_file
+            else f"the model was asked {tries} times, and failed each time"
+        )
+        message = f"{said}: {message}"  # of a file: in the words that Prompty prescribes
     return ExecuteError(message, run.turns, run=run.id)
 
 

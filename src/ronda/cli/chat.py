@@ -24,7 +24,7 @@ from ronda.cli.beside import beside_the_answer
 from ronda.cli.chat_agents import Answerer, find_answerer
 from ronda.cli.chat_commands import COMMANDS, ENDS, new_name, obey, session_line, session_rows
 from ronda.cli.preferences import fill_in
-from ronda.cli.progress import show_events
+from ronda.cli.progress import show_events, warn_if_cut_off
 from ronda.cli.screen import Screen, answer_text, open_screen, printable, usage_text
 from ronda.cli.serve import data_folder
 from ronda.cli.sessions import check_session_name, go_on, last_question, open_sessions, turn_lines
@@ -186,6 +186,7 @@ class Chat:
                     self.used += events.run.usage
             self.answer_text = answer_text(events.result)
             screen.answer("")
+            warn_if_cut_off(events.run, screen)
 
     def _approve_on(self, screen: Screen) -> Approve:
         def approve(question: Asked) -> Answered:

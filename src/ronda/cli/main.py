@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 from ronda._extras import MissingPackages
 from ronda._suggest import did_you_mean
@@ -122,6 +122,12 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        """In one line: eight lines of usage above it hide what is wrong."""
+        from_argparse = message.startswith(("argument ", "the following "))  # ours say the way out themselves
+        hint = f"; '{self.prog} --help' says what it takes" if from_argparse else ""
+        self.exit(2, f"ronda: {message}{hint}\n")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Said in our words: those of argparse are others in each version of Python."""

@@ -8,6 +8,8 @@ from typing import Final, assert_never
 from ronda.cli.beside import ToolPrints
 from ronda.cli.screen import Screen
 from ronda.core import events
+from ronda.core.parts import AssistantTurn
+from ronda.core.run import Run
 
 _WIDTH: Final = 100  # characters of a tool's arguments and result that are shown
 
@@ -48,8 +50,8 @@ async def show_events(run: AsyncIterable[events.Event], screen: Screen, *, print
                     screen.note(f"{name} failed: {_why(name, result.content)}", "failure")
                 else:
                     screen.note(f"{name} → {short(result.content)}", "result")
-            case events.ModelRetried(reason=reason, wait=wait):
-                screen.note(f"{reason}; trying again in {wait:.0f} s")
+            case events.ModelRetried(attempt=attempt, tries=tries, reason=reason, wait=wait):
+                screen.note(f"{reason}; trying again in {wait:.0f} s ({attempt} of {tries})")
             case events.Warned(message=message):
                 screen.warn(message)
             case events.ToolProgressed(text=text):
@@ -76,6 +78,12 @@ async def show_events(run: AsyncIterable[events.Event], screen: Screen, *, print
                 pass
             case _:
                 assert_never(event)
+
+
+def warn_if_cut_off(run: Run, screen: Screen) -> None:
+    """After the answer: half a sentence looks like a fault of the model's."""
+    if run.turns and isinstance(last := run.turns[-1], AssistantTurn) and last.stop == "length":
+        screen.warn("the answer was cut off at the model's limit of tokens; --max-tokens N sets another")
 
 
 def _why(name: str, content: str) -> str:

@@ -19,7 +19,7 @@ from ronda.cli.beside import ToolPrints, beside_the_answer
 from ronda.cli.files import MAX_INPUT, environment, is_file, load_file, read_inputs, with_sampling
 from ronda.cli.model import check_file_model, check_model, choose_model, sampling_of
 from ronda.cli.preferences import fill_in
-from ronda.cli.progress import show_events
+from ronda.cli.progress import show_events, warn_if_cut_off
 from ronda.cli.screen import Screen, open_screen
 from ronda.cli.terminal import answer_alone, as_utf8, is_piped
 from ronda.core.events import Answered, Asked
@@ -240,6 +240,7 @@ async def _run(
             approval.run = events.run
             await show_events(events, screen, prints=prints)
             screen.answer(_report(events) if flags.json else events.result)
+            warn_if_cut_off(events.run, screen)
             if flags.usage:
                 screen.usage(events.run.usage)
 
