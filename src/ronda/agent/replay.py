@@ -13,7 +13,7 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any, Final, assert_never
 
 import msgspec
@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from ronda.agent.cassette import Cassette, Exchange, Failed
 from ronda.agent.recording import Recorder
-from ronda.agent.start import open_long_results
+from ronda.agent.start import LongResultsWhenNeeded
 from ronda.core.events import (
     Answered,
     Asked,
@@ -398,7 +398,7 @@ async def _play(
     played = {spec.name: _PlayedTool(spec, tape, tools.get(spec.name)) for spec in start.plan.tools}
     driver = _PlayingDriver(run, model, played, partial(_tell, taps), None)
     most = start.plan.limits.result_chars
-    driver.long_results = partial(_PlayedResults, tape, cache(partial(open_long_results, None, None, most)))
+    driver.long_results = partial(_PlayedResults, tape, LongResultsWhenNeeded(None, None, most))
     driver.tape = tape
     driver.now = tape.now
     driver.sleep = tape.sleep

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
 from msgspec import Raw, Struct
@@ -159,7 +159,7 @@ class Start:
         if table := _bind_tools(_laid_over(agent._tools, tools), inputs):
             table = give_deps(table, deps)
         most = options.get("max_result_chars", RESULT_CHARS) if run is None else run.plan.limits.result_chars
-        long_results = cache(partial(open_long_results, options.get("result_files"), journal, most))
+        long_results = LongResultsWhenNeeded(options.get("result_files"), journal, most)
         # One that was started before goes on as it was planned then.
         self.run = self._new(inputs, table, stream, guardrails, options, link, long_results) if run is None else run
         provider, recorder = agent._provider, None
@@ -310,12 +310,25 @@ def _tell(on_event: OnEvent, batch: Sequence[Event]) -> None:
         on_event(event)
 
 
-def open_long_results(
-    place: str | os.PathLike[str] | FileStore | None, journal: Journal | None, most: int | None
-) -> LongResults:
-    from ronda.tools.files.long_result import open_long_results  # most runs have no such result
+class LongResultsWhenNeeded:
+    """Where a run keeps the results that are too long for its model, opened for the first of them: most runs have none."""
 
-    return open_long_results(place, journal, most)
+    __slots__ = ("_journal", "_most", "_opened", "_place")
+
+    def __init__(
+        self, place: str | os.PathLike[str] | FileStore | None, journal: Journal | None, most: int | None
+    ) -> None:
+        self._place = place
+        self._journal = journal
+        self._most = most
+        self._opened: LongResults | None = None
+
+    def __call__(self) -> LongResults:
+        if self._opened is None:
+            from ronda.tools.files.long_result import open_long_results
+
+            self._opened = open_long_results(self._place, self._journal, self._most)
+        return self._opened
 
 
 async def start_child_of(

@@ -196,7 +196,8 @@ class OpenCalls(Struct, gc=False):
         for call in start:
             if call.id in self.asleep:
                 continue
-            is_free = not self.is_leaking(call, plan) and approval_of(plan, tools[call.name], call.arguments) == "auto"
+            may_send = not self.leaking or not self.is_leaking(call, plan)  # most runs have nothing to hold back
+            is_free = may_send and approval_of(plan, tools[call.name], call.arguments) == "auto"
             if is_free or call.id in self.approved:
                 calls.append(CallTool(call))
             elif not self.questions or call.id not in self._in_question:

@@ -359,9 +359,16 @@ class Driver:
         if _are_to_fit(finished.turn, self.is_strict):
             finished, more = fit_calls(finished, run)
             warnings += more
-        turn, usage, held, budget = finished.turn, finished.usage, finished.held, finished.budget
         self.record(
-            ModelFinished(turn, usage, finished.logprobs, now(), held=held, budget=budget, first_at=self.first_at)
+            ModelFinished(
+                finished.turn,
+                finished.usage,
+                finished.logprobs,
+                now(),
+                held=finished.held,
+                budget=finished.budget,
+                first_at=self.first_at,
+            )
         )
         for warning in news + warnings:
             self.record(Warned(warning, now()))

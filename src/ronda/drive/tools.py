@@ -73,7 +73,7 @@ async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished | Waiting:
     text = output.content
     result = ToolResult(
         call.id,
-        as_text(text) if len(text) <= LIGHT_BYTES else await _long_text(text),
+        text if text.isascii() else await _without_surrogates(text),
         output.failed,
         output.attachments,
         None,
@@ -214,14 +214,13 @@ def _go_on(work: Generator[Any, Any, ToolOutput], waits_for: Any) -> Generator[A
             return output
 
 
-async def _long_text(text: str) -> str:
-    """As `as_text`, and others have their turn meanwhile."""
-    if text.isascii():
-        return text
+async def _without_surrogates(text: str) -> str:
+    """As `as_text`, and others have their turn between two pieces of a long one."""
     pieces: list[str] = []
     for at in range(0, len(text), LIGHT_BYTES):
+        if at:
+            await asyncio.sleep(0)
         pieces.append(as_text(text[at : at + LIGHT_BYTES]))
-        await asyncio.sleep(0)
     return "".join(pieces)
 
 
