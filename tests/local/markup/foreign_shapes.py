@@ -98,6 +98,12 @@ KNOWN_TO_THE_ENGINE: Final = [Shape("like GigaChat 3", "generic", _ROLES, _in_a_
 # How they are written is learned: the engine cannot tell, or reads only the first of several calls.
 LEARNED: Final = [
     _foreign("like MiniMax, parameters in tags", _IN_TAGS),
+    _foreign(
+        "like MiniMax, names in other attributes",
+        rows(
+            "<invoke tool='{}'>", "<param key='", "' >", "</param>", "</invoke>", open="<|calls|>", close="<|/calls|>"
+        ),
+    ),
     _foreign("like Kimi, numbered", (_NUMBERED, _numbered)),
     _foreign("like GLM, keys and values", rows("<call>{}\n", "<key>", "</key>\n<value>", "</value>\n", "</call>\n")),
     _foreign("like GigaChat 3.5", dsml("tool_calls", "｜GCML｜")),

@@ -203,14 +203,19 @@ def gemma(calls: Sequence[Call]) -> str:
     return "".join([f"<|tool_call>call:{name}{_gemma(arguments)}<tool_call|>" for name, arguments in calls])
 
 
-def _gemma(value: Any) -> str:
+def function_gemma(calls: Sequence[Call]) -> str:
+    texts = [f"call:{name}{_gemma(arguments, '<escape>')}" for name, arguments in calls]
+    return "".join([f"<start_function_call>{text}<end_function_call>" for text in texts])
+
+
+def _gemma(value: Any, quote: str = '<|"|>') -> str:
     match value:
         case str():
-            return f'<|"|>{value}<|"|>'
+            return f"{quote}{value}{quote}"
         case dict():
-            return "{" + ",".join([f"{key}:{_gemma(value[key])}" for key in sorted(value)]) + "}"
+            return "{" + ",".join([f"{key}:{_gemma(value[key], quote)}" for key in sorted(value)]) + "}"
         case list():
-            return "[" + ",".join(map(_gemma, value)) + "]"
+            return "[" + ",".join([_gemma(one, quote) for one in value]) + "]"
         case _:
             return json.dumps(value)
 
@@ -222,6 +227,65 @@ _GEMMA: Final = """{%- macro write(value) -%}
 {%- elif value is sequence -%}{{ '[' }}{%- for one in value -%}{{ write(one) }}
 {%- if not loop.last -%}{{ ',' }}{%- endif -%}{%- endfor -%}{{ ']' }}
 {%- else -%}{{ value | tojson }}{%- endif -%}{%- endmacro -%}"""
+
+
+def kimi_3(calls: Sequence[Call]) -> str:
+    """Attributes say the name, the key and the type of a value."""
+    texts = []
+    for number, (name, arguments) in enumerate(calls, 1):
+        texts.append(f'<|open|>call tool="{name}" index="{number}"<|sep|>')
+        for key, value in arguments.items():
+            written = value if isinstance(value, str) else json.dumps(value)
+            texts.append(f'<|open|>argument key="{key}" type="{_type(value)}"<|sep|>{written}<|close|>argument<|sep|>')
+        texts.append("<|close|>call<|sep|>")
+    return f"<|open|>tools<|sep|>{''.join(texts)}<|close|>tools<|sep|>"
+
+
+def _type(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case dict():
+            return "object"
+        case _:
+            return "array"
+
+
+_KIMI_3: Final = (
+    "{%- macro kind(value) -%}{%- if value is boolean -%}boolean{%- elif value is none -%}null"
+    "{%- elif value is number -%}number{%- elif value is string -%}string{%- elif value is mapping -%}object"
+    "{%- else -%}array{%- endif -%}{%- endmacro -%}"
+)
+_KIMI_3_CALLS: Final = each(
+    "{{ '<|open|>call tool=\"' + call.function.name + '\" index=\"' }}{{ loop.index }}{{ '\"<|sep|>' }}"
+    "{%- for key, value in call.function.arguments | items %}"
+    "{{ '<|open|>argument key=\"' + key + '\" type=\"' }}{{ kind(value) }}{{ '\"<|sep|>' }}"
+    "{{ value if value is string else value | tojson }}{{ '<|close|>argument<|sep|>' }}{% endfor %}"
+    "{{ '<|close|>call<|sep|>' }}",
+    before="<|open|>tools<|sep|>",
+    after="<|close|>tools<|sep|>",
+)
+
+
+def solar(calls: Sequence[Call]) -> str:
+    texts = [
+        f"<|tool_call:begin|>k3j9x8q2a{n}<|tool_call:name|>{name}<|tool_call:args|>{json.dumps(arguments)}<|tool_call:end|>"
+        for n, (name, arguments) in enumerate(calls)
+    ]
+    return f"<|tool_calls|>{''.join(texts)}"
+
+
+_SOLAR: Final = each(
+    "{{ '<|tool_call:begin|>' }}{{ call.id }}{{ '<|tool_call:name|>' + call.function.name + '<|tool_call:args|>' }}"
+    "{{ call.function.arguments | tojson }}{{ '<|tool_call:end|>' }}",
+    before="<|tool_calls|>",
+)
 
 
 def after_name(
@@ -469,6 +533,22 @@ OWN: Final = [
         kimi,
     ),
     Shape(
+        "Kimi K3",
+        "kimi_3",
+        _KIMI_3 + chat(_KIMI_3_CALLS, opened="<|open|>think<|sep|>"),
+        kimi_3,
+        think=("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
+        text=("<|open|>response<|sep|>", "<|close|>response<|sep|>"),
+    ),
+    Shape(
+        "Solar Open",
+        "solar",
+        chat(_SOLAR, opened="<|think|>"),
+        solar,
+        think=("<|think|>", "<|end|><|begin|>assistant"),
+        text=("<|content|>", "<|end|><|begin|>assistant"),
+    ),
+    Shape(
         "gpt-oss",
         "harmony",
         "{%- if tools %}{{ '<|start|>developer<|message|># Tools\\nnamespace functions {' }}{{ tools | tojson }}{{ '}<|end|>' }}"
@@ -516,6 +596,32 @@ OWN: Final = [
         gemma,
         think=("<|channel>thought\n", "<channel|>"),
         cannot_hold=("<|",),
+    ),
+    Shape(
+        "FunctionGemma",
+        "function_gemma",
+        _GEMMA.replace('<|"|>', "<escape>")
+        + chat(
+            each(
+                "{{ '<start_function_call>call:' + call.function.name }}{{ write(call.function.arguments) }}"
+                "{{ '<end_function_call>' }}"
+            )
+        ),
+        function_gemma,
+    ),
+    _shape(
+        "MiniCPM 3",
+        "minicpm",
+        python(
+            "<|tool_call_start|>\n```python\n",
+            "\n```\n<|tool_call_end|>",
+            between="\n",
+            value=json.dumps,
+            one="value | tojson",
+        ),
+        begin="{# <|thought_start|> #}",
+        think=("<|thought_start|>\n", "\n<|thought_end|>\n"),
+        cannot_hold=_PYTHON_TEXT,
     ),
     _shape(
         "LFM2.5",

@@ -44,7 +44,6 @@ OTHERS: Final = {
     "Functionary 3.2": "{{ tools }}<|start_header_id|>{{ '>>>all\\n' }}{{ '>>>' + call.name + '\\n' + call.arguments }}",
     "MiniCPM 5": '{{ tools }}<|start_header_id|><function name="{{ name }}"><param name="{{ key }}">{{ value }}</param>'
     '</function>"parameters": ',
-    "Kimi K3": "{{ tools }}tool_declare<|im_middle|><|open|>{{ call.name }}<|close|>",
     "tags of its own": "{{ tools }}<tool_call><args>{{ arguments }}</args><name>{{ name }}</name></tool_call>",
     "Hunyuan, dense": "{{ tools }}<tool_calls><tool_call>{{ name }}\n```json\n{{ arguments }}\n```</tool_call></tool_calls>",
     "Harmony of others": "chat_format=llm-jp-harmony-v1{{ tools }}<|channel|>commentary to=functions.{{ name }}<|message|>",
@@ -53,5 +52,4 @@ OTHERS: Final = {
     "Apertus": "{{ tools }}<|tools_prefix|>[{{ call | tojson }}]<|tools_suffix|>",
     "MiroThinker": "{{ tools }}<use_mcp_tool>\n<server_name>x</server_name>\n<tool_name>{{ name }}</tool_name>\n<arguments>"
     '{{ arguments }}</arguments></use_mcp_tool><tool_call>\n{"name": ',
-    "FunctionGemma": "{{ tools }}<start_function_call>call:{{ name }}{ {{- key }}:<escape>{{ value }}<escape>}",
 }

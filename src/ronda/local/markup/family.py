@@ -31,9 +31,13 @@ FamilyName: TypeAlias = Literal[
     "deepseek_r1",  # <｜tool▁call▁begin｜>function<｜tool▁sep｜>name\n```json\n{…}\n```<｜tool▁call▁end｜>: DeepSeek V3 and R1
     "step3",  # <｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="name">…: Step 3
     "kimi",  # <|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{…}<|tool_call_end|>: Kimi K2
+    "kimi_3",  # <|open|>call tool="name" index="1"<|sep|><|open|>argument key="key" type="string"<|sep|>…: Kimi K3
+    "solar",  # <|tool_call:begin|>id<|tool_call:name|>name<|tool_call:args|>{…}<|tool_call:end|>: Solar Open
     "harmony",  # <|channel|>commentary to=functions.name <|constrain|>json<|message|>{…}<|call|>: gpt-oss
     "atem",  # to=name<|message|><atem:function_calls>\n<atem:invoke name="name">…: Muse Glimmer
     "gemma4",  # <|tool_call>call:name{key:<|"|>text<|"|>,n:1}<tool_call|>
+    "function_gemma",  # <start_function_call>call:name{key:<escape>text<escape>,n:1}<end_function_call>: FunctionGemma
+    "minicpm",  # <|tool_call_start|>\n```python\nname(key="text", n=1)\n```\n<|tool_call_end|>: MiniCPM 3 and 4
     "lfm2",  # <|tool_call_start|>[name(key='text', n=1)]<|tool_call_end|>: LFM2, LFM2.5
     "lfm2_json",  # <|tool_call_start|>[{"name": …, "arguments": {…}}]<|tool_call_end|>: LFM2, by other templates
     "olmo",  # <function_calls>\nname(key="text", n=1)\n</function_calls>: Olmo 3
@@ -173,6 +177,37 @@ KIMI: Final = Family(
     control=frozenset({"<|tool_call_begin|>", "<|tool_call_end|>", "<|tool_call_argument_begin|>"}),
     noise=("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
 )
+_KIMI_3_TAGS: Final = Tags(
+    "<|open|>call",
+    "<|close|>call<|sep|>",
+    "<|open|>argument",
+    "<|close|>argument<|sep|>",
+    end_key="<|sep|>",
+    trims=False,
+)
+KIMI_3: Final = Family(
+    "kimi_3",
+    (Wrapper("<|open|>call", "", _KIMI_3_TAGS),),
+    think=("<|open|>think<|sep|>", "<|close|>think<|sep|>"),  # its template puts them together
+    control=frozenset({"<|open|>", "<|close|>", "<|sep|>"}),
+    noise=(
+        *[f"<|{side}|>{name}<|sep|>" for name in ("tools", "response", "message") for side in ("open", "close")],
+        "<|end_of_msg|>",
+    ),
+)
+SOLAR: Final = Family(
+    "solar",
+    (
+        Wrapper(
+            "<|tool_call:begin|>",
+            "<|tool_call:end|>",
+            # An id stands where others say the kind of a call.
+            Named(("<|tool_call:name|>", "<|tool_call:args|>"), kinds=("<|tool_call:name|>",)),
+        ),
+    ),
+    control=frozenset({"<|tool_call:begin|>", "<|tool_call:end|>", "<|tool_call:name|>", "<|tool_call:args|>"}),
+    noise=("<|tool_calls|>", "<|calls|>", "<|begin|>assistant", "<|content|>", "<|end|>", "<|flush|>"),
+)
 # llama.cpp shows <|channel|>, <|message|>, <|start|> and <|constrain|> as text, whatever the file says.
 HARMONY: Final = Family(
     "harmony",
@@ -186,10 +221,20 @@ GEMMA4: Final = Family(
     (Wrapper("<|tool_call>", "<tool_call|>", "gemma"),),
     noise=('<|"|>', "<|tool_response>", "<turn|>", "<|turn>", "<|channel>", "<channel|>"),
 )
+FUNCTION_GEMMA: Final = Family(
+    "function_gemma",
+    (Wrapper("<start_function_call>", "<end_function_call>", "function_gemma"),),
+    noise=("<escape>", "<start_function_response>", "<end_of_turn>"),
+)
 LFM2: Final = Family(
     "lfm2",
     (Wrapper("<|tool_call_start|>", "<|tool_call_end|>", "python"),),
     control=frozenset({"<|tool_call_start|>", "<|tool_call_end|>"}),
+)
+MINICPM: Final = Family(
+    "minicpm",
+    (Wrapper("<|tool_call_start|>\n```python", "<|tool_call_end|>", "python"), *LFM2.wrappers),
+    control=LFM2.control,
 )
 LFM2_JSON: Final = Family("lfm2_json", LFM2.wrappers, control=LFM2.control)
 OLMO: Final = Family("olmo", (Wrapper("<function_calls>", "</function_calls>", "python"),))

@@ -11,13 +11,14 @@ from ronda.local.grammar import Cost, schema_of
 from ronda.local.grammar.shapes import Shape
 from ronda.local.markup.lark import Lark, alternatives
 
-_ANY: Final = {"{#}": "/[0-9]{1,2}/", "{id}": "/[a-zA-Z0-9]{9}/"}  # a number, and an id as Mistral writes one
+# A number, and ids as Mistral and as Solar writes them.
+_ANY: Final = {"{#}": "/[0-9]{1,2}/", "{id}": "/[a-zA-Z0-9]{9}/", "{key}": "/[a-z0-9]{10}/"}
 
 
 class Form(Struct, frozen=True):
     """`mark lead name arguments ends tail`, in this order; where a wrapper holds several calls, `again` is between them.
 
-    In `name` and `ends` stand {} for the tool's name, {#} for a number and {id} for an id that the model makes up.
+    In `name` and `ends` stand {} for the tool's name, {#} for a number, {id} and {key} for ids that the model makes up.
     """
 
     mark: str  # what begins a call, and cannot be taken for text
@@ -55,7 +56,7 @@ class Form(Struct, frozen=True):
 
     def example(self, name: str, arguments: str) -> str:
         """A call as text, where the arguments are JSON."""
-        filled = (
-            f"{self.name}{arguments}{self.ends}".replace("{}", name).replace("{#}", "0").replace("{id}", "a1b2c3d4e")
-        )
+        filled = f"{self.name}{arguments}{self.ends}".replace("{}", name)
+        for place, made_up in (("{#}", "0"), ("{id}", "a1b2c3d4e"), ("{key}", "a1b2c3d4e5")):
+            filled = filled.replace(place, made_up)
         return f"{self.mark}{self.lead}{filled}{self.tail}"

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ronda.local.markup.family import OPEN_SUFFIX, Family, FamilyName
 from ronda.local.markup.form import Form
-from ronda.local.markup.notation import TagForm, gemma, keywords, literals, tags
+from ronda.local.markup.notation import TagForm, function_gemma, gemma, keywords, literals, tags
 
 _OBJECT: Final = '{"name": "{}", "arguments": '
 
@@ -99,6 +99,23 @@ FORMS: Final[dict[FamilyName, Form]] = {
         tail="<|tool_calls_section_end|>",
         again="",
     ),
+    "kimi_3": Form(
+        "<|open|>tools<|sep|>",
+        '<|open|>call tool="{}" index="{#}"<|sep|>',
+        "<|close|>call<|sep|>",
+        tail="<|close|>tools<|sep|>",
+        again="",
+        native=TagForm(
+            '<|open|>argument key="{}" type="{kind}"<|sep|>', "<|close|>argument<|sep|>", words="json"
+        ).write,
+        key=70,
+    ),
+    "solar": Form(
+        "<|tool_calls|>",
+        "<|tool_call:begin|>{key}<|tool_call:name|>{}<|tool_call:args|>",
+        "<|tool_call:end|>",
+        again="",
+    ),
     "harmony": Form("<|channel|>commentary to=functions.", "{} <|constrain|>json<|message|>", tail="<|call|>"),
     "atem": Form(
         " to=",
@@ -109,6 +126,12 @@ FORMS: Final[dict[FamilyName, Form]] = {
         key=44,
     ),
     "gemma4": Form("<|tool_call>", "{}", "", "call:", "<tool_call|>", native=gemma, quotes=10),
+    "function_gemma": Form(
+        "<start_function_call>", "{}", "", "call:", "<end_function_call>", native=function_gemma, quotes=16
+    ),
+    "minicpm": Form(
+        "<|tool_call_start|>", "{}(", ")", "\n```python\n", "\n```\n<|tool_call_end|>", "\n", native=keywords
+    ),
     "lfm2": Form("<|tool_call_start|>", "{}(", ")", "[", "]<|tool_call_end|>", ", ", native=literals),
     "lfm2_json": Form("<|tool_call_start|>", _OBJECT, "}", "[", "]<|tool_call_end|>", ", "),
     "olmo": Form("<function_calls>", "{}(", ")", "\n", "\n</function_calls>", "\n", native=keywords),

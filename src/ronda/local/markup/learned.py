@@ -53,7 +53,7 @@ TOOLS: Final = tuple(
 )
 
 _TAG_NAME: Final = re.compile(r"<[^\s=\"'>]+=?")
-_END_OF_TAG: Final = re.compile(r"[\"']?>\s*")
+_END_OF_TAG: Final = re.compile(r"[\"']?\s*>\s*")
 _SAYS_TEXT: Final = re.compile(r"(\" string=\")true(\">)")  # as DeepSeek and GigaChat tell texts from the rest
 _KEY_AND_VALUE: Final = re.compile(r"(<[^<>]+>)\s*(<[^<>]+>)\s*")
 _TAGS: Final = re.compile(r"(?:<[^<>]+>\s*)*")

@@ -1,6 +1,7 @@
 """Arguments in a model's own notation → the same as JSON text, while they arrive.
 
 Gemma writes `{key:<|"|>text<|"|>,n:[1,2]}`: bare keys, and quotes that are tokens, so that nothing in a text needs escaping.
+FunctionGemma's are `<escape>`.
 LFM2 writes Python: `key="text", n=[1, 2], flag=True`. Its template escapes nothing either, so a quote ends a string only
 where something that may follow a value follows it.
 
@@ -17,7 +18,8 @@ import msgspec
 
 from ronda.local.markup.calls import BLANKS, MAX_NAME
 
-GEMMA_QUOTE: Final = '<|"|>'
+LiteralNotation: TypeAlias = Literal["gemma", "function_gemma", "python"]
+QUOTES: Final = {"gemma": '<|"|>', "function_gemma": "<escape>"}  # tokens
 _MAX_DEPTH: Final = 64
 
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
@@ -67,13 +69,13 @@ def python_value(text: str) -> str | None:
 class Literals:
     """One list of `key:value` or `key=value`, from after its opening bracket to the closing one."""
 
-    def __init__(self, notation: Literal["gemma", "python"]) -> None:
+    def __init__(self, notation: LiteralNotation) -> None:
         self.complete = False
         self.broken = False
         self._json: list[str] = ["{"]  # written since it was last taken
-        self._gemma = notation == "gemma"
+        self._token_quote = QUOTES.get(notation, "")  # else quotes are those of Python
         # What closes each open bracket. Parentheses are the outermost, with keys in them, or a tuple: ") " for that one.
-        self._closers = ["}" if self._gemma else ")"]
+        self._closers = ["}" if self._token_quote else ")"]
         self._fresh = [True]  # whether nothing was written into it yet
         self._step: _Step = self._key
         self._word: list[str] = []  # the key, the bare word, or the quote and blanks that may end a string
@@ -176,10 +178,10 @@ class Literals:
 
     def _begin_string(self, text: str, at: int) -> int:
         """A string if one begins here; else the step that was chosen for a bare word."""
-        if self._gemma:
-            if text.startswith(GEMMA_QUOTE, at):
-                self._quote = GEMMA_QUOTE
-            elif GEMMA_QUOTE.startswith(text[at:]):
+        if quote := self._token_quote:
+            if text.startswith(quote, at):
+                self._quote = quote
+            elif quote.startswith(text[at:]):
                 self._step = self._key if self._in_key else self._value  # not enough to tell
                 return at
             else:
@@ -193,7 +195,7 @@ class Literals:
         else:
             self._separate()
             self._json.append('"')
-        self._step = self._raw if self._gemma else self._escaped
+        self._step = self._raw if self._token_quote else self._escaped
         return at + len(self._quote)
 
     def _raw(self, text: str, at: int) -> int:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from ronda.local.markup.calls import BLANKS, MAX_NAME, JsonCalls, State
-from ronda.local.markup.literals import Literals
+from ronda.local.markup.literals import LiteralNotation, Literals
 from ronda.local.markup.output import Out
 
 _IN_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/:")
 
 
 class NativeCalls:
-    """`call:name{…}` for Gemma; `[name(…), name(…)]` for LFM2; one `name(…)` where Llama writes Python.
+    """`call:name{…}` for Gemma and FunctionGemma; `[name(…), name(…)]` for LFM2; one `name(…)` where Llama writes Python.
 
     A `bare` one has no marker before it, and must name a tool.
     """
 
-    def __init__(self, notation: Literal["gemma", "python"], tool_names: frozenset[str], *, bare: bool = False) -> None:
+    def __init__(self, notation: LiteralNotation, tool_names: frozenset[str], *, bare: bool = False) -> None:
         self.state: State = "undecided"
         self.begun = False
         self.broken = False
         self._notation = notation
+        self._is_gemma = notation != "python"
         self._listed = False
         self._name: list[str] = []
         self._literals: Literals | None = None
@@ -73,9 +72,9 @@ class NativeCalls:
         if char in _IN_NAME:
             self._name.append(char)
             return at + 1 if len(self._name) <= MAX_NAME else self._stop(at)
-        if char == ("{" if self._notation == "gemma" else "("):
+        if char == ("{" if self._is_gemma else "("):
             return self._open(at, out)
-        if self._name or self._notation == "gemma":
+        if self._name or self._is_gemma:
             return self._stop(at)
         if char == "{":
             self._json = JsonCalls(self._tool_names, bare=self._bare)
@@ -95,7 +94,7 @@ class NativeCalls:
 
     def _open(self, at: int, out: Out) -> int:
         name = "".join(self._name)
-        name = name.removeprefix("call:") if self._notation == "gemma" else name.removesuffix(".call")
+        name = name.removeprefix("call:") if self._is_gemma else name.removesuffix(".call")
         if not name or (self._bare and self.state == "undecided" and name not in self._tool_names):
             return self._stop(at)
         self._name = []

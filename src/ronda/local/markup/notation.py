@@ -29,7 +29,7 @@ from ronda.local.grammar.shapes import (
     encode,
 )
 from ronda.local.markup.lark import Lark, alternatives, literal
-from ronda.local.markup.literals import GEMMA_QUOTE
+from ronda.local.markup.literals import QUOTES
 
 _KEY: Final = r"/[A-Za-z_][A-Za-z0-9_]{0,30}/"
 _MANY: Final = 1000
@@ -61,8 +61,8 @@ def _keywords(lark: Lark, shape: Shape, of: Callable[[Shape], str]) -> str:
 class TagForm(Struct, frozen=True):
     """How one argument is written: what is before its value, with {} for the key, and after it.
 
-    {text} stands for whether the value is a text. `words` says how what is no text is written: as JSON, as JSON but for Python's
-    True, False and None, or all of it as Python does.
+    {text} stands for whether the value is a text, {kind} for its type. `words` says how what is no text is written: as JSON, as
+    JSON but for Python's True, False and None, or all of it as Python does.
     """
 
     before: str
@@ -88,10 +88,9 @@ class TagForm(Struct, frozen=True):
             return alternatives(lark.rule(self._value(lark, before, option)) for option in value.options)
         if isinstance(value, Values):
             each = [decode(text) for text in value.texts]
-            return alternatives(
-                literal(self._tag(before, isinstance(one, str)) + self._word(one) + self.after) for one in each
-            )
-        tag = literal(self._tag(before, isinstance(value, String)))
+            return alternatives(literal(self._tag(before, _kind(one)) + self._word(one) + self.after) for one in each)
+        kinds: dict[type[Any], str] = {String: "string", Object: "object", Array: "array"}
+        tag = literal(self._tag(before, kinds.get(type(value), "number")))
         if isinstance(value, String):
             # The text ends where its tag does, and not before: a regular expression that stops as soon as it can.
             return f"{tag} {lark.rule(lark.terminal(f'{_content(lark, value)} {literal(self.after)}'), 'lazy')}"
@@ -99,8 +98,8 @@ class TagForm(Struct, frozen=True):
         return f"{tag} {written} {literal(self.after)}"
 
     @staticmethod
-    def _tag(before: str, is_text: bool) -> str:
-        return before.replace("{text}", "true" if is_text else "false")
+    def _tag(before: str, kind: str) -> str:
+        return before.replace("{text}", "true" if kind == "string" else "false").replace("{kind}", kind)
 
     def _word(self, value: Any) -> str:
         if isinstance(value, str):
@@ -108,6 +107,22 @@ class TagForm(Struct, frozen=True):
         if self.words == "python" or (self.words == "words" and not isinstance(value, (dict, list))):
             return repr(value)
         return encode(value).decode()
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case str():
+            return "string"
+        case bool():
+            return "boolean"
+        case None:
+            return "null"
+        case dict():
+            return "object"
+        case list():
+            return "array"
+        case _:
+            return "number"
 
 
 # `<parameter=a>\nx\n</parameter>\n`, as Qwen3-Coder writes them.
@@ -124,17 +139,23 @@ def _limit(most: int | None) -> int:
 
 def gemma(lark: Lark, shape: Shape) -> str:
     """`{a:<|"|>x<|"|>,n:1}`"""
-    return _Gemma(lark).value(shape)
+    return _Gemma(lark, QUOTES["gemma"]).value(shape)
+
+
+def function_gemma(lark: Lark, shape: Shape) -> str:
+    """`{a:<escape>x<escape>,n:1}`"""
+    return _Gemma(lark, QUOTES["function_gemma"]).value(shape)
 
 
 class _Gemma:
-    def __init__(self, lark: Lark) -> None:
+    def __init__(self, lark: Lark, quote: str) -> None:
         self._lark = lark
+        self._quote = quote
 
     def value(self, shape: Shape) -> str:
         match shape:
             case Values(texts):
-                return alternatives(self._lark.text(_literal(decode(text))) for text in texts)
+                return alternatives(self._lark.text(self._literal(decode(text))) for text in texts)
             case String():
                 return self._string(shape)
             case Array():
@@ -149,9 +170,9 @@ class _Gemma:
                 raise Unsupported("a shape that was not fitted")
 
     def _string(self, shape: String) -> str:
-        quote = self._lark.text(GEMMA_QUOTE)
+        quote = self._lark.text(self._quote)
         content = _content(self._lark, shape)
-        if self._lark.is_token(GEMMA_QUOTE):
+        if self._lark.is_token(self._quote):
             return f"{quote} {self._lark.rule(content)} {quote}"
         return f"{quote} {self._lark.rule(self._lark.terminal(f'{content} {quote}'), 'lazy')}"
 
@@ -170,6 +191,22 @@ class _Gemma:
         pair = self._lark.rule(f'{self._lark.terminal(_KEY)} ":" {self.value(shape.patterns[0][1])}')
         inner = self._lark.items([], pair, 0, _limit(shape.most), ",")
         return f'"{{" {inner} "}}"'
+
+    def _literal(self, value: Any) -> str:
+        match value:
+            case str():
+                return f"{self._quote}{value}{self._quote}"
+            case dict():
+                pairs = sorted(value.items(), key=lambda one: one[0].lower())
+                return "{" + ",".join(f"{key}:{self._literal(one)}" for key, one in pairs) + "}"
+            case list():
+                return "[" + ",".join(map(self._literal, value)) + "]"
+            case bool():
+                return "true" if value else "false"
+            case None:
+                return "null"
+            case _:
+                return str(value)
 
 
 class _Python:
@@ -220,23 +257,6 @@ class _Python:
     def _text(self, shape: String) -> str:
         """Without the quote itself, and without what would escape it: templates escape nothing."""
         return self._lark.terminal(f"{_content(self._lark, shape)} & /[^'\\\\\\n]*/")
-
-
-def _literal(value: Any) -> str:
-    match value:
-        case str():
-            return f"{GEMMA_QUOTE}{value}{GEMMA_QUOTE}"
-        case dict():
-            pairs = sorted(value.items(), key=lambda one: one[0].lower())
-            return "{" + ",".join(f"{key}:{_literal(one)}" for key, one in pairs) + "}"
-        case list():
-            return "[" + ",".join(map(_literal, value)) + "]"
-        case bool():
-            return "true" if value else "false"
-        case None:
-            return "null"
-        case _:
-            return str(value)
 
 
 def _properties(shape: Object) -> list[tuple[str, Shape, bool]]:

@@ -281,7 +281,7 @@ class Plain:
                 return TagCalls(tags, self._tool_names, self._types, begun=marker == tags.call)
             case Named() as named:
                 return NamedCall(named, self._tool_names)
-            case "gemma" | "python":
+            case "gemma" | "function_gemma" | "python":
                 return NativeCalls(wrapper.notation, self._tool_names)
             case "json":
                 return JsonCalls(self._tool_names)

@@ -32,7 +32,11 @@ _TEXT: Final = frozenset({"string"})
 _NAMES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 _NAME: Final = re.compile(r"[\w.\-/:]+")  # one that has no tag around it
 _ATTRIBUTE: Final = re.compile(r"""\bname\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
-_IS_TEXT: Final = re.compile(r"""\bstring\s*=\s*["']?(true|false)""")
+_ANY_ATTRIBUTE: Final = re.compile(r"""\b\w+\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+# What a tag says of the type of its value: `string="true"` from DeepSeek, `type="string"` from Kimi K3.
+_IS_TEXT: Final = re.compile(
+    r"""\b(?:string\s*=\s*["']?(true|false)|type\s*=\s*["']?(string|number|integer|boolean|null|object|array)\b)"""
+)
 
 
 def types_of(tools: Iterable[ToolSpec]) -> Types:
@@ -192,7 +196,7 @@ class TagCalls:
             self._key = tag if self._tags.value else _name_in(tag)
             said = _IS_TEXT.search(tag) if not self._tags.value else None
             is_text = self._types.get((self._name, self._key)) == _TEXT
-            self._streams = is_text if said is None else said[1] == "true"
+            self._streams = is_text if said is None else said[1] == "true" or said[2] == "string"
             out.arguments(("" if self._first else ", ") + f'"{escape_piece(self._key)}": ')
             out.arguments('"' if self._streams else "")
             self._first = False
@@ -272,7 +276,9 @@ class TagCalls:
 
 
 def _name_in(tag: str) -> str:
-    """The name a tag says: in an attribute, or as all of it."""
+    """The name a tag says: in an attribute, in the first if none is called so, or as all of it."""
     if found := _ATTRIBUTE.search(tag):
         return found[1] or found[2] or found[3] or ""
+    if found := _ANY_ATTRIBUTE.search(tag):
+        return found[1] or found[2] or ""
     return tag.strip("\"'= ")

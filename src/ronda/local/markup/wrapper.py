@@ -37,7 +37,7 @@ class Tags(Struct, frozen=True):
     trims: bool = True
 
 
-Notation: TypeAlias = Literal["json", "python", "gemma"] | Named | Tags
+Notation: TypeAlias = Literal["json", "python", "gemma", "function_gemma"] | Named | Tags
 
 
 class Wrapper(Struct, frozen=True):
