@@ -1118,7 +1118,7 @@ class ShowOperationAnswerOwnersItem(TypedDict):
 class ShowOperationAnswerSeries(TypedDict):
     open: list[int]
     tokens: list[float]
-    cost: list[float]
+    cost: list[float | None]
     first_token: list[float]
 
 

@@ -18,6 +18,7 @@ from tests.server.services.test_served_code import HI
 from tests.tools.mcp.serving import config
 
 import ronda
+from ronda.core.parts import Usage
 from ronda.journal.sqlite import SqliteJournal
 from ronda.providers.script import ScriptedModel, calls, says
 from ronda.server.config import ServerConfig
@@ -81,6 +82,17 @@ async def test_requests_model_calls_tools_and_runs_are_counted(door: Door) -> No
     assert found["ronda_tool_calls_total", "outcome=ok", "tool=look"] == 1
     assert found["ronda_runs_finished_total", "reason=stop"] == 1
     assert found["ronda_runs_live",] == 0
+
+
+async def test_a_cost_that_is_not_known_is_no_figure(door: Door) -> None:
+    async with door.serving(ScriptedModel(says("a"), says("b", usage=Usage(10, 5, cost=0.25))), **ON) as served:
+        await served.ask(stream=False)
+        before = await figures(served)
+        await served.ask(stream=False)
+        after = await figures(served)
+
+    cost = ("ronda_cost_dollars_total", "model=script:test")
+    assert (cost in before, after.get(cost)) == (False, 0.25)
 
 
 async def test_no_path_of_a_client_is_a_label_and_probes_are_not_counted(door: Door) -> None:

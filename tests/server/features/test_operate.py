@@ -310,6 +310,7 @@ async def test_each_owner_is_told_with_runs_what_they_spent_and_their_limit(door
         assert (await server.ask("bob", "POST", "responses", {"input": "hi"}))[0] == 200
         _, said = await server.ask("ann", "GET", "operate")
 
+    assert [one for one in said["series"]["cost"] if one is not None] == [0.25]  # where no run ended, none is known
     figures = {"running": 0, "waiting": 0, "reserved": 0.0}
     assert said["owners"] == [
         {"owner": "ann", "runs": 0, "spent": 0.0, "budget": None, **figures},

@@ -79,7 +79,7 @@ export interface OperateFigures {
   runs?: OperateRun[];
   journal?: { bytes: number | null };
   files?: { count: number; bytes: number };
-  series?: Record<string, number[]>;
+  series?: Record<string, (number | null)[]>;
 }
 
 /** A box loads by itself, and says by itself what went wrong. */

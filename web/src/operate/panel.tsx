@@ -4,7 +4,7 @@ import { shown } from "../visible";
 import { Icon } from "../views/icon";
 import type { Box } from "./data";
 
-export function Tile({ name, value, more, dot = "", series }: { name: string; value: string | null; more: string; dot?: string; series?: number[] | undefined }): VNode {
+export function Tile({ name, value, more, dot = "", series }: { name: string; value: string | null; more: string; dot?: string; series?: (number | null)[] | undefined }): VNode {
   return (
     <div class="tile">
       <div class="tile-name">
@@ -13,7 +13,7 @@ export function Tile({ name, value, more, dot = "", series }: { name: string; va
       <div class="tile-value num">
         {value === null ? <span class="t3 tile-none">not measured yet</span> : value} <small>{value === null ? "" : more}</small>
       </div>
-      {series !== undefined && series.length > 1 && series.some((one) => one > 0) && <Sparkline values={series} tone={dot} />}
+      {series !== undefined && series.length > 1 && series.some((one) => (one ?? 0) > 0) && <Sparkline values={series.map((one) => one ?? 0)} tone={dot} />}
     </div>
   );
 }

@@ -173,7 +173,8 @@ class Metrics(Feature):
                     kinds = {"input": usage.input, "output": usage.output, "cached": usage.cached}
                     for kind, number in (kinds | {"reasoning": usage.reasoning}).items():
                         figures.tokens.labels(model, kind).inc(number)
-                    figures.cost.labels(model).inc(max(0.0, usage.cost or 0.0))
+                    if usage.cost is not None:  # a price that is not known is not 0
+                        figures.cost.labels(model).inc(max(0.0, usage.cost))
                     if owner is not None:
                         figures.owner_tokens.labels(owner).inc(usage.input + usage.output)
                 elif isinstance(fact, ModelRetried):

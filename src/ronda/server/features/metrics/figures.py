@@ -60,7 +60,7 @@ class Figures:
         )
         self.model_retries = counter("ronda_model_retries_total", "Model calls that were tried again.", "model")
         self.tokens = counter("ronda_tokens_total", "Tokens, as providers count them.", "model", "kind")
-        self.cost = counter("ronda_cost_dollars_total", "US dollars, where the provider says them.", "model")
+        self.cost = counter("ronda_cost_dollars_total", "US dollars, of calls whose price is known.", "model")
         self.tool_calls = counter("ronda_tool_calls_total", "Calls of tools that the server runs.", "tool", "outcome")
         self.tool_seconds = histogram("ronda_tool_call_seconds", "Duration of tool calls.", _SECONDS, "tool")
         self.approvals = counter("ronda_questions_total", "Questions that runs asked people.")

@@ -131,7 +131,7 @@ class Operate(Feature):
             "series": {
                 "open": open_runs(survey.steps, sum([counts.states.get(state, 0) for state in _OPEN])),
                 "tokens": [step.input + step.output for step in survey.steps],
-                "cost": [step.cost or 0.0 for step in survey.steps],
+                "cost": [step.cost for step in survey.steps],
                 "first_token": times[-_MOST_TIMES:],
             },
             "runs": [_row(one, self._runs.live) for one in page.runs],
@@ -408,7 +408,7 @@ _OPERATIONS: Final[dict[str, Operation]] = {
                     "budget": (float, None),
                 }
             ],
-            "series": {"open": [int], "tokens": [float], "cost": [float], "first_token": [float]},
+            "series": {"open": [int], "tokens": [float], "cost": [(float, None)], "first_token": [float]},
             "runs": [{"id": str, "object": "run", "owner": str, "state": str, "doing": (str, None), "calls": [str]}],
             "has_more": bool,
             "next": (str, None),
