@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import aiohttp
 import jsonschema_rs
 import pytest
 from openapi_spec_validator import validate
@@ -18,8 +19,18 @@ from tests.interaction.every_door import NAMES, PATHS, body_for
 
 from ronda.journal.memory import MemoryJournal
 from ronda.server.app import Server
+from ronda.server.doors.chat import chat_error
+from ronda.server.features.openapi.document import openapi_document
 from ronda.server.features.table import make_config
+from ronda.server.http.operations import Named, Operation
+from ronda.server.http.routing import Dialect, Route
 from ronda.testing import ScriptedModel, says
+
+_OWN = Dialect("Ronda", chat_error)
+
+
+async def _nothing(request: Any) -> Any:
+    raise NotImplementedError
 
 
 @cache
@@ -105,6 +116,89 @@ async def test_what_our_own_addresses_answer_is_as_the_document_says(door: Door)
             async with soon(), served.http.get(base + place) as answer:
                 assert (path, answer.status) == (path, 200)
                 check_answer(document, "GET", path, answer.status, await answer.json())
+
+
+def check_events(document: Json, method: str, path: str, text: str) -> None:
+    """Raises likewise for an event of a stream."""
+    content = document["paths"][path][method.lower()]["responses"]["200"]["content"]["text/event-stream"]
+    validator = jsonschema_rs.validator_for({**content["x-event"], "components": document["components"]})
+    found = [line[6:] for line in text.splitlines() if line.startswith("data: {")]
+    assert found
+    for one in found:
+        validator.validate(json.loads(one))
+
+
+async def test_answers_about_what_was_made_are_as_the_document_says(door: Door) -> None:
+    async with door.serving(ScriptedModel(*[says("Hello.")] * 2)) as served, soon():
+        document = await _document(served)
+        base = served.url.removesuffix("/v1")
+
+        async def ask(method: str, path: str, identifier: str = "", **request: Any) -> Json:
+            place = path.partition("{")[0] + identifier
+            async with served.http.request(method, base + place, **request) as answer:
+                said: Json = await answer.json()
+                check_answer(document, method, path, answer.status, said)
+                return said
+
+        form = aiohttp.FormData({"purpose": "user_data"})
+        form.add_field("file", b"a,b", filename="a.csv")
+        file = await ask("POST", "/v1/files", data=form)
+        await ask("GET", "/v1/files/{id}", file["id"])
+        await ask("DELETE", "/v1/files/{id}", file["id"])
+        response = await ask("POST", "/v1/responses", json={"input": "go", "store": True})
+        await ask("GET", "/v1/responses/{id}", response["id"])
+        await ask("DELETE", "/v1/responses/{id}", response["id"])
+        conversation = await ask("POST", "/v1/conversations", json={"inputs": "go", "model": "default"})
+        await ask("GET", "/v1/conversations/{conversation_id}", conversation["conversation_id"])
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/completions", {"prompt": "go"}),
+        ("/v1/conversations", {"inputs": "go", "model": "default", "background": True}),
+    ],
+)
+async def test_streams_are_as_the_document_says(door: Door, path: str, body: Json) -> None:
+    async with door.serving(ScriptedModel(says("Hello."))) as served, soon():
+        document = await _document(served)
+        base, is_later = served.url.removesuffix("/v1"), body.get("background", False)
+        async with served.http.post(base + path, json={**body, "stream": not is_later}) as answer:
+            text = await answer.text()
+        if is_later:
+            await served.all_over()
+            name = json.loads(text)["conversation_id"]
+            path += "/{conversation_id}"
+            async with served.http.get(f"{base}/v1/conversations/{name}", params={"stream": "true"}) as answer:
+                text = await answer.text()
+    check_events(document, "GET" if is_later else "POST", path, text)
+
+
+def test_a_stream_is_no_single_text_in_the_document() -> None:
+    """A program that reads the events one by one would compare each with it."""
+    document = openapi_document(
+        [row for feature in made_server().features.all for row in feature.routes()], made_server().features.operations()
+    )
+    contents = [
+        answer["content"]["text/event-stream"]
+        for path in document["paths"].values()
+        for operation in path.values()
+        for answer in operation["responses"].values()
+        if "text/event-stream" in answer.get("content", {})
+    ]
+    assert contents
+    assert all("type" not in content["schema"] for content in contents)
+
+
+def test_a_name_in_the_document_means_one_thing() -> None:
+    brought = Named("Thing", schema={"type": "object", "$defs": {"File": {"type": "string"}}})
+    rows = [Route("GET", f"/v1/{name}", _OWN, _nothing, "read") for name in ("thing", "file")]
+    operations = {
+        "GET /v1/thing": Operation(summary="A thing", answer=brought),
+        "GET /v1/file": Operation(summary="A file", answer=Named("File", {"id": str})),
+    }
+    with pytest.raises(AssertionError, match="File"):
+        openapi_document(rows, operations)
 
 
 async def test_it_is_not_sent_again_to_a_client_that_has_it(door: Door) -> None:

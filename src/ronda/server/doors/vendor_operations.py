@@ -59,7 +59,7 @@ CHAT_COMPLETION: Final = Named(
 )
 _CHUNK: Final = Named(
     "ChatChunk",
-    {"id?": str, "object?": str, "choices?": [{"index": int, "delta": _ANY, "finish_reason": (str, None)}]},
+    {"id?": (str, None), "object?": str, "choices?": [{"index": int, "delta": _ANY, "finish_reason": (str, None)}]},
     "A piece of a streamed answer; the last `data:` is `[DONE]`.",
 )
 _TEXT_COMPLETION: Final = Named(
@@ -70,6 +70,11 @@ _TEXT_COMPLETION: Final = Named(
         "choices": [{"index": int, "text": str, "finish_reason": (str, None), "logprobs": (_ANY, None)}],
         "usage": _USAGE,
     },
+)
+_TEXT_CHUNK: Final = Named(
+    "TextChunk",
+    {"id?": str, "object?": str, "choices?": [{"index": int, "text": str, "finish_reason": (str, None)}]},
+    "A piece of a streamed text; the last `data:` is `[DONE]`.",
 )
 
 CHAT: Final[dict[str, Operation]] = {
@@ -87,7 +92,7 @@ CHAT: Final[dict[str, Operation]] = {
         fields=TEXT_FIELDS,
         needs=("prompt",),
         answer=_TEXT_COMPLETION,
-        events=_TEXT_COMPLETION,
+        events=_TEXT_CHUNK,
     ),
 }
 
@@ -128,7 +133,7 @@ RESPONSES: Final[dict[str, Operation]] = {
         answer=_RESPONSE,
         events={"type": str, "sequence_number": int},
     ),
-    "DELETE /v1/responses/{id}": Operation(summary="Delete a response", answer=_deleted("response.deleted")),
+    "DELETE /v1/responses/{id}": Operation(summary="Delete a response", answer=_deleted("response")),
     "POST /v1/responses/{id}/cancel": Operation(summary="End a response that is under way", answer=_RESPONSE),
     "GET /v1/responses/{id}/input_items": Operation(
         summary="List what a response was asked",
@@ -236,7 +241,12 @@ MISTRAL: Final[dict[str, Operation]] = {
         answer=[_CONVERSATION],
     ),
     f"POST {_CONVERSATION_PATH}": _conversing("Continue a conversation", mistral.APPEND),
-    f"GET {_CONVERSATION_PATH}": Operation(summary="A conversation", answer=_CONVERSATION),
+    f"GET {_CONVERSATION_PATH}": Operation(
+        summary="A conversation, or its answer that was asked for in the background",
+        query=_FOLLOWED,
+        answer=_CONVERSATION,
+        events={"type": str},
+    ),
     f"DELETE {_CONVERSATION_PATH}": Operation(summary="Delete a conversation", answer=None, status=204),
     f"POST {_CONVERSATION_PATH}/restart": _conversing(
         "Begin a conversation from an entry of another", mistral.RESTART, "from_entry_id"
@@ -253,7 +263,9 @@ MISTRAL: Final[dict[str, Operation]] = {
 
 # ---- files, containers and skills, for clients of all three -----------------------------------------------------------
 
-_FILE: Final = Named("File", {"id": str, "object?": "file", "type?": "file", "filename": str}, "In the client's form.")
+_FILE: Final = Named(
+    "StoredFile", {"id": str, "object?": "file", "type?": "file", "filename": str}, "In the client's form."
+)
 _DELETED: Final = {"id": str, "object?": str, "type?": str, "deleted?": bool}
 _BYTES: Final = "*/*"  # of the file's own media type
 _FILE_PAGE: Final = {"data": [_FILE], "has_more?": bool}

@@ -61,6 +61,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     kind: str = JSON  # the media type of the answer
     events: Shape = None  # of each server-sent event, where the answer is a stream of them, or may be one
     others: Mapping[int, Shape] = {}  # what else may be answered that is no error
+    errors_are_pages: bool = False  # for people: a browser was sent here
 
 
 _PLAIN: Final = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}

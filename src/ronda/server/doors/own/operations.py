@@ -460,7 +460,7 @@ OTHERS: Final[dict[str, Operation]] = {
     ),
     "POST /mcp": Operation(summary="The server as an MCP server", body=Any, answer=Any, events=Any, others={202: None}),
     "GET /mcp": Operation(summary="The stream of an MCP session", answer=None, events=Any),
-    "DELETE /mcp": Operation(summary="End an MCP session", answer=Any, others={204: None}),
+    "DELETE /mcp": Operation(summary="End an MCP session", answer=None, others={204: None}),
     "GET /health": Operation(summary="The process is alive", answer=str, kind="text/plain"),
     "GET /ready": Operation(
         summary="Whether the server can take requests, and if not, why", answer=_READINESS, others={503: _READINESS}

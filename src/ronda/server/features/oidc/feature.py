@@ -121,7 +121,9 @@ class Oidc(Feature):
 
     def operations(self) -> Mapping[str, Operation]:
         return {
-            "GET /v1/oidc/login": Operation(summary="Send a browser to the sign-in provider", answer=None, status=302),
+            "GET /v1/oidc/login": Operation(
+                summary="Send a browser to the sign-in provider", answer=None, status=302, errors_are_pages=True
+            ),
             f"GET {CALLBACK}": Operation(
                 summary="Where the sign-in provider sends the browser back to; it leaves with a cookie",
                 query={
@@ -131,6 +133,7 @@ class Oidc(Feature):
                 },
                 answer=None,
                 status=302,
+                errors_are_pages=True,
             ),
         }
 

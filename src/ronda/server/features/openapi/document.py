@@ -80,7 +80,11 @@ def _components(named: dict[str, Named]) -> dict[str, Any]:
         for one in waiting:
             schema = dict(one.schema) if one.schema is not None else schema_of(one.shape, named)
             written[one.name] = {"description": one.text, **schema} if one.text else schema
-            written |= written[one.name].pop("$defs", {})  # names that a schema brings along stand beside it
+            brought = written[one.name].pop("$defs", {})  # names that a schema brings along stand beside it
+            assert not (twice := brought.keys() & (named.keys() | written.keys())), (
+                f"two shapes are named {sorted(twice)}"
+            )
+            written |= brought
     return dict(sorted(written.items()))
 
 
@@ -195,7 +199,9 @@ def _responses(row: Route, found: Operation, named: dict[str, Named]) -> dict[st
         for status, shape in found.others.items():
             content = {} if shape is None else {"content": {found.kind: {"schema": schema_of(shape, named)}}}
             responses[str(status)] = {"description": _STATUSES.get(status, "Another answer."), **content}
-    errors = {"content": {"application/json": {"schema": schema_of(_error_of(row), named)}}}
+    errors: dict[str, Any] = {"content": {"application/json": {"schema": schema_of(_error_of(row), named)}}}
+    if found.errors_are_pages:
+        errors["content"]["text/html"] = {"schema": {"type": "string"}}
     responses["4XX"] = {"description": "The request cannot be answered: what is wrong with it.", **errors}
     responses["5XX"] = {"description": "The server, or the model's, could not answer.", **errors}
     return responses
@@ -222,8 +228,10 @@ def _answer(found: Operation, named: dict[str, Named]) -> dict[str, Any]:
     if found.answer is not None:
         content[found.kind] = {"schema": schema_of(found.answer, named)}
     if found.events is not None:
-        # A stream is text; what the data of each of its events is, no member of OpenAPI 3.1 can say.
-        content[EVENT_STREAM] = {"schema": {"type": "string"}, "x-event": schema_of(found.events, named)}
+        # No member of OpenAPI 3.1 can say what the data of each event is. The schema says no type: some programs hold the whole
+        # text against it, others each event.
+        schema = {"description": "Server-sent events; `x-event` is the schema of the data of each."}
+        content[EVENT_STREAM] = {"schema": schema, "x-event": schema_of(found.events, named)}
     description = "A stream of events." if found.answer is None and content else "The answer."
     return {"description": description, "content": content} if content else {"description": "It is done."}
 
