@@ -15,6 +15,7 @@ from ronda.core.parts import Image, ToolResult, ToolTurn
 from ronda.core.plan import PermissionRule
 from ronda.errors import BadConfig, BadRequest, RunEnded
 from ronda.journal.memory import MemoryJournal
+from ronda.prompty.errors import PromptyNotFound
 from ronda.testing import ScriptedModel, calls, says
 
 
@@ -172,6 +173,46 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         TypeError,
         "Agent has no field 'max_itterations'; give it to the run: run_agent(agent, …, max_iterations=…)",
     ),
+    "a field that other libraries have": (
+        lambda: agent(system_prompt="be brief"),
+        TypeError,
+        "Agent has no field 'system_prompt'; did you mean 'instructions'?",
+    ),
+    "a type of answer in the words of other libraries": (
+        lambda: agent(response_format=dict),
+        TypeError,
+        "Agent has no field 'response_format'; did you mean 'output'?",
+    ),
+    "other libraries' limit as a field of an agent": (
+        lambda: agent(max_turns=3),
+        TypeError,
+        "Agent has no field 'max_turns'; give it to the run: run_agent(agent, …, max_iterations=…)",
+    ),
+    "other libraries' limit of a run": (
+        lambda: ask(max_turns=3),
+        TypeError,
+        "unknown option 'max_turns'; did you mean 'max_iterations'?",
+    ),
+    "an agent's field as an option of a run": (
+        lambda: ask(instructions="be brief"),
+        TypeError,
+        "unknown option 'instructions'; it belongs to the agent: Agent(…, instructions=…)",
+    ),
+    "a method that other libraries have": (
+        lambda: agent().run_sync("hi"),  # type: ignore[attr-defined]  # that is the mistake
+        AttributeError,
+        "an Agent has no attribute 'run_sync'; did you mean 'run'?",
+    ),
+    "the answer in the words of other libraries": (
+        lambda: agent().run("go").final_output,  # type: ignore[attr-defined]  # that is the mistake
+        AttributeError,
+        "a Result has no attribute 'final_output'; did you mean 'output'?",
+    ),
+    "an attribute that is like none": (
+        lambda: agent().run("go").colour,  # type: ignore[attr-defined]  # that is the mistake
+        AttributeError,
+        "a Result has no attribute 'colour'",
+    ),
     "a field that is like none": (
         lambda: agent(colour="red"),
         TypeError,
@@ -327,3 +368,8 @@ def test_tools_of_a_program_may_end_as_programs_do() -> None:
     assert invoke_agent(Agent(model, tools=[leave]), "go") == "It failed."
     why = "Error: Tool 'leave' failed: it tried to end the program: SystemExit(3)"
     assert model.heard[1][-1] == ToolTurn((ToolResult("call_0_0", why, failed=True),))
+
+
+def test_a_model_in_the_place_of_an_agent_is_told_apart_from_a_file() -> None:
+    with pytest.raises(PromptyNotFound, match=r"; for a model write Agent\('openai:gpt-5.5'\)$"):
+        run_agent("openai:gpt-5.5", "hi")

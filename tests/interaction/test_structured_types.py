@@ -62,3 +62,12 @@ def test_an_answer_that_does_not_fit_is_asked_for_again(kind: type[Any], value: 
     assert result.output == value
     assert len(model.heard) == 2
     assert "people" in str(model.heard[1][-1])  # the model is told what is wrong
+
+
+def test_a_text_is_asked_for_as_text_and_not_as_json() -> None:
+    model = ScriptedModel(says("Lisbon."))
+
+    result = run_agent(Agent(model, output=str), "Which is the capital of Portugal?")
+
+    assert result.output == "Lisbon."
+    assert model.requests[0].options.response_format is None

@@ -96,7 +96,8 @@ def unknown_name(given: Iterable[str], known: Iterable[str]) -> tuple[str, str] 
     """The first name that is not known, and which was meant, or which there are."""
     if not (unknown := set(given).difference(known)):
         return None
-    from ronda._suggest import did_you_mean  # for mistakes only
+    from ronda.agent.other_names import meant  # for mistakes only
 
     name, names = min(unknown), sorted(known)
-    return name, did_you_mean(name, names, f"there is {', '.join(names)}")
+    closest = meant(name, names)
+    return name, f"there is {', '.join(names)}" if closest is None else f"did you mean {closest!r}?"

@@ -58,6 +58,14 @@ class Result(Generic[T]):
         what = f"questions={self.questions!r}" if self.questions else f"output={self._output!r}"
         return f"Result({what}, run_id={self.run_id!r}, usage={self.usage!r})"
 
+    if not TYPE_CHECKING:  # which says it anyway
+
+        def __getattr__(self, name: str) -> object:
+            from ronda.agent.other_names import no_attribute  # for mistakes only
+
+            known = ["output", "messages", "questions", "run_id", "usage", "cost", "limit", "tool_calls"]
+            raise no_attribute("a Result", name, known)
+
     @property
     def output(self) -> T:
         """The answer. Raises `RunWaiting` if the run waits for one of a person first."""

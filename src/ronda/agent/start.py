@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from ronda.agent.cancel import Cancel, Stop
-from ronda.agent.checks import RUN_OPTIONS, misfit, unknown_name
+from ronda.agent.checks import AGENT_FIELDS, RUN_OPTIONS, misfit, unknown_name
 from ronda.agent.toolsets import Tools, split_tools
 from ronda.agent.value import Agent, AnyOptions, Inputs, ModelOptions, read_options
 from ronda.core.events import AgentFile, Event, RunStarted
@@ -90,9 +90,11 @@ class RunOptions(TypedDict, total=False):
 def checked_options(options: RunOptions) -> RunOptions:
     if (unknown := unknown_name(options, RunOptions.__annotations__)) is not None:
         name, hint = unknown
-        raise TypeError(
-            f"unknown option {name!r}; {f'write options={{{name!r}: …}}' if name in ModelOptions.__annotations__ else hint}"
-        )
+        if name in ModelOptions.__annotations__:
+            hint = f"write options={{{name!r}: …}}"
+        elif name in AGENT_FIELDS:
+            hint = f"it belongs to the agent: Agent(…, {name}=…)"
+        raise TypeError(f"unknown option {name!r}; {hint}")
     if (wrong := misfit(options, RUN_OPTIONS)) is not None:
         raise BadRequest(wrong[1], param=wrong[0])
     for name, allowed in (("on_limit", ("error", "answer")), ("on_unknown_tool", ("raise", "tell"))):
@@ -293,7 +295,7 @@ class Start:
         if self.file is not None:
             return self.file.answer(run)
         text = final_text(run)
-        return text if self.agent.output is None else self._structured(text)
+        return text if self.agent.output in (None, str) else self._structured(text)
 
     def _structured(self, text: str) -> Any:
         try:

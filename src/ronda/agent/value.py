@@ -147,6 +147,11 @@ class Agent(Generic[T]):
                 raise TypeError(f"Agent has no field {unknown[0]!r}; {_place_of(*unknown)}")
             return object.__new__(cls)
 
+        def __getattr__(self, name: str) -> object:
+            from ronda.agent.other_names import no_attribute  # for mistakes only
+
+            raise no_attribute("an Agent", name, [*_fields(), "run", "run_async", "stream", "as_tool"])
+
     def __post_init__(self) -> None:
         keep = object.__setattr__
         check_is_model(self.model)
@@ -157,8 +162,8 @@ class Agent(Generic[T]):
         keep(self, "_toolsets", toolsets)
         keep(self, "_provider", self._open(self.model) if isinstance(self.model, str) else self.model)
         options = read_options(self.options, NO_OPTIONS)
-        if self.output is not None:
-            from ronda.schema.output import output_format  # most agents answer with text
+        if self.output not in (None, str):  # most agents answer with text
+            from ronda.schema.output import output_format
 
             options = replace(options, response_format=output_format(self.output))
         keep(self, "_options", options)
@@ -218,15 +223,17 @@ def _fields() -> list[str]:
 
 def _place_of(name: str, hint: str) -> str:
     """Where to write what is no field of an agent: how a model samples, and what a run may do, have places of their own."""
-    from ronda._suggest import closest  # for mistakes only
+    from ronda.agent.other_names import meant  # for mistakes only
     from ronda.agent.start import RunOptions
 
-    if closest(name, _fields()) is not None:
+    if meant(name, _fields()) is not None:
         return hint
-    if (meant := closest(name, ModelOptions.__annotations__)) is not None:
-        return f"write options={{{meant!r}: …}}"
-    if (meant := closest(name, RunOptions.__annotations__)) is not None:
-        return f"give it to the run: run_agent(agent, …, {meant}=…)"
+    if name in ModelOptions.__annotations__:
+        return f"write options={{{name!r}: …}}"
+    if (option := meant(name, RunOptions.__annotations__)) is not None:
+        return f"give it to the run: run_agent(agent, …, {option}=…)"
+    if (option := meant(name, ModelOptions.__annotations__)) is not None:
+        return f"write options={{{option!r}: …}}"
     return hint
 
 

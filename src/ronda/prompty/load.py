@@ -31,6 +31,7 @@ from ronda.trace.spans import OpenSpan, current_span, span
 SIGNATURE: Final = "ronda.load"
 MAX_SIZE: Final = 1_000_000  # bytes of a prompty file
 MAX_KEPT: Final = 32_000  # characters of front matter that are remembered
+_MODEL: Final = re.compile(r"[a-z][a-z-]+:[^/\\]")  # PROVIDER:NAME, in the place of a file
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
@@ -111,7 +112,8 @@ def read_text(path: AnyPath, files: Files) -> tuple[Path, str]:
     except (OSError, RuntimeError, ValueError) as error:
         raise BadPrompty(f"{file} is not a path: {error}") from error
     if not there:
-        raise PromptyNotFound(f"Prompty file not found: {found}", path=str(found))
+        hint = f"; for a model write Agent({str(path)!r})" if _MODEL.match(str(path)) else ""
+        raise PromptyNotFound(f"Prompty file not found: {found}{hint}", path=str(found))
     try:
         return found, decode_text(files.read(found, MAX_SIZE, str(found)), str(found))
     except BadPrompty as error:
