@@ -142,6 +142,30 @@ async def test_so_many_requests_at_a_time_and_no_more(door: Door) -> None:
     assert (second[1]["retry-after"], "1 requests at a time" in second[2]) == ("1", True)
 
 
+async def test_the_next_request_of_a_client_finds_the_place_of_the_one_before(door: Door) -> None:
+    """Also where the catalog is slower than the client, which has the answer before its place is given back."""
+    async with door.serving(ScriptedModel(says("one"), says("two")), rates={"runs": 1}) as served:
+        await add_keys(served)
+        feature: Any = served.server.features.find("rates")
+        admit, release, is_refused = feature._windows.admit, feature._windows.release, asyncio.Event()
+
+        async def told(*arguments: Any) -> Any:
+            found = await admit(*arguments)
+            if found.refused:
+                is_refused.set()
+            return found
+
+        async def slow(slot: str) -> None:
+            await is_refused.wait()
+            await release(slot)
+
+        feature._windows.admit, feature._windows.release = told, slow
+        statuses = [(await post(served))[0] for _ in range(2)]
+        is_refused.set()
+        await counted(served)
+    assert (statuses, feature._leaving) == ([200, 200], {})
+
+
 async def test_a_websocket_counts_while_it_is_answering_a_message(door: Door) -> None:
     """So one that is open and idle keeps no other request out, and its own messages least of all."""
     message = {"type": "response.create", "model": "default", "input": "go"}

@@ -61,6 +61,7 @@ class Rates(Feature):
         self._live = services.runs.live
         self._slots: dict[str, Slot] = {}
         self._writing: set[asyncio.Task[Any]] = set()
+        self._leaving: dict[str, set[asyncio.Task[Any]]] = {}  # account → slots that are being given back
 
     def chores(self) -> Sequence[Chore]:
         return [Chore("the requests under way", RENEWED, self._renew)]
@@ -87,7 +88,11 @@ class Rates(Feature):
         account = f"key:{key}" if key else f"owner:{request.owner}"
         rate = self._options.keys.get(key, self._options) if key else self._options
         slot = Slot(os.urandom(12).hex(), account)
+        leaving = tuple(self._leaving.get(account, ()))  # of answers that the client has read a moment ago
         found = await self._windows.admit(account, rate, slot.name)
+        if found.refused == "runs" and leaving:
+            await asyncio.wait(leaving)
+            found = await self._windows.admit(account, rate, slot.name)
         is_anthropic = ANTHROPIC_VERSION in request.headers or route.path.startswith("/v1/messages")
         headers = list(_headers(rate, found, self._clock(), is_anthropic=is_anthropic))
         if found.refused:
@@ -137,12 +142,22 @@ class Rates(Feature):
 
     def _let_go(self, slot: Slot) -> None:
         if slot.is_answered and not slot.runs and self._slots.pop(slot.name, None) is not None:
-            self._later(self._windows.release(slot.name))
+            task = self._later(self._windows.release(slot.name))
+            leaving = self._leaving.setdefault(slot.account, set())
+            leaving.add(task)
+            task.add_done_callback(lambda _: self._has_left(slot.account, task))
 
-    def _later(self, work: Coroutine[Any, Any, object]) -> None:
+    def _has_left(self, account: str, task: asyncio.Task[Any]) -> None:
+        leaving = self._leaving[account]
+        leaving.discard(task)
+        if not leaving:
+            del self._leaving[account]
+
+    def _later(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[Any]:
         task = asyncio.ensure_future(done_or_reported("the counting of a rate", work))
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
+        return task
 
 
 def _headers(rate: Rate, found: Admission, now: float, *, is_anthropic: bool) -> Iterable[Header]:
