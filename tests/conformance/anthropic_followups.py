@@ -10,25 +10,19 @@ the API's own, thinking byte for byte, and must hold every block that the client
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
 from pathlib import Path
 
-from msgspec import Struct
 from tests.conformance import anthropic_meaning as meaning
 from tests.conformance import anthropic_naive as naive
 from tests.conformance import loop
 from tests.conformance.anthropic_answers import read as read_answer
 from tests.conformance.anthropic_naive import Said
 from tests.conformance.anthropic_requests import read, read_messages
-from tests.conformance.followups import result_of
+from tests.conformance.followups import FollowUp, History, find, result_of, settled
 from tests.conformance.recordings import Exchange, Json
 from tests.conformance.report import Excepted, PartResult, Tally, absent, same
 
-from ronda.core.events import RunStarted
 from ronda.core.parts import AssistantTurn
-from ronda.core.plan import Plan
-from ronda.core.run import Run
-from ronda.core.transcript import settle
 from ronda.wire.anthropic import OLD_VERSION
 from ronda.wire.anthropic.client_request import Body
 
@@ -36,57 +30,18 @@ from ronda.wire.anthropic.client_request import Body
 LEFT_OUT = {"caller", "citations"}
 
 
-class FollowUp(Struct):
-    """`at` is where the answer of `before` stands in the messages of `exchange`."""
-
-    exchange: Exchange
-    before: Exchange
-    at: int
-
-    @property
-    def is_tool_round(self) -> bool:
-        return bool(naive.read(self.before).calls)
-
-
 def run(data: Path) -> PartResult:
     tally = Tally()
-    followups, others = find([one for one in naive.exchanges(data) if isinstance(one.request, dict)], tally)
+    followups, others = find([one for one in naive.exchanges(data) if isinstance(one.request, dict)], tally, HISTORY)
     if not followups:
         return absent("a recorded message that goes on from another")
     for followup in followups:
-        kind = "tool rounds" if followup.is_tool_round else "further questions"
+        kind = "tool rounds" if naive.read(followup.before).calls else "further questions"
         if any(str(block.get("type")).endswith("thinking") for block in naive.read(followup.before).content):
             kind += " after thinking"
         tally.check(kind, followup.exchange.id, lambda followup=followup: _compare(followup))  # type: ignore[misc]
         tally.check("driven", followup.exchange.id, lambda followup=followup: _compare(followup, driven=True))  # type: ignore[misc]
     return result_of(tally, len(followups), others)
-
-
-def find(exchanges: list[Exchange], tally: Tally) -> tuple[list[FollowUp], Counter[str]]:
-    cassettes = defaultdict(list)
-    for exchange in exchanges:
-        cassettes[exchange.cassette].append(exchange)
-    found: list[FollowUp] = []
-    others: Counter[str] = Counter()
-    for cassette in cassettes.values():
-        cassette.sort(key=lambda exchange: exchange.index)
-        starts = defaultdict(list)
-        for exchange in cassette:
-            with tally.guard(exchange.id):
-                if naive.is_answer(exchange) and naive.read(exchange).content:
-                    starts[_key(exchange.request["messages"])].append(exchange)
-        for exchange in cassette:
-            with tally.guard(exchange.id):
-                messages = exchange.request["messages"]
-                said = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
-                pairs = (_pair(exchange, at, starts[_key(messages[:at])]) for at in reversed(said))
-                if followup := next((pair for pair in pairs if pair is not None), None):
-                    found.append(followup)
-                elif any(starts[_key(messages[:at])] for at in said):
-                    others["whose beginning has other answers than this in the recording"] += 1
-                elif said:
-                    others["whose beginning was never asked, or asked of another provider"] += 1
-    return found, others
 
 
 def _pair(exchange: Exchange, at: int, asked: list[Exchange]) -> FollowUp | None:
@@ -96,15 +51,25 @@ def _pair(exchange: Exchange, at: int, asked: list[Exchange]) -> FollowUp | None
     return FollowUp(exchange, found[-1], at) if found else None
 
 
-def _key(messages: Json) -> str:
-    """Marks for the cache move on with each request of a client that sets them."""
-    return json.dumps(_unmarked(meaning.messages(messages)), sort_keys=True)
-
-
 def _unmarked(value: Json) -> Json:
     if isinstance(value, dict):
         return {name: _unmarked(one) for name, one in value.items() if name != "cache_control"}
     return [_unmarked(one) for one in value] if isinstance(value, list) else value
+
+
+def _meaning(messages: Json) -> Json:
+    """Marks for the cache move on with each request of a client that sets them."""
+    return _unmarked(meaning.messages(messages))
+
+
+HISTORY = History(
+    "messages",
+    "assistant",
+    lambda one: naive.is_answer(one) and naive.read(one).content,
+    _meaning,
+    _pair,
+    "whose beginning was never asked, or asked of another provider",
+)
 
 
 def _is_answer(content: Json, said: Said) -> bool:
@@ -122,8 +87,7 @@ def _compare(followup: FollowUp, driven: bool = False) -> None:
     recorded = followup.exchange.request["messages"]
     said = naive.read(followup.before)
     request = read(followup.before.request)
-    run = Run(RunStarted("run", Plan("model"), ()))
-    turn = settle(read_answer(followup.before), run)[0].turn
+    turn = settled(read_answer(followup.before), "model")
 
     # One body for both requests, as in a run: what the first wrote is not written again.
     body = Body()

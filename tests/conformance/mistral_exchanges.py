@@ -10,16 +10,14 @@ from pathlib import Path
 
 from tests.conformance import loop, naive
 from tests.conformance import mistral_recorded as meaning
+from tests.conformance.followups import settled
 from tests.conformance.gemini_streams import check
 from tests.conformance.mistral_recorded import exchanges, is_bridge, read_messages, read_request
 from tests.conformance.recordings import Exchange, Json
 from tests.conformance.report import PartResult, Tally, absent, same
 
-from ronda.core.events import ModelFinished, RunStarted
-from ronda.core.parts import AssistantTurn, ToolTurn, user
-from ronda.core.plan import Plan
-from ronda.core.run import Run
-from ronda.core.transcript import settle
+from ronda.core.events import ModelFinished
+from ronda.core.parts import ToolTurn, user
 from ronda.wire.mistral.client_answer import Naming, Reader, read_plain
 from ronda.wire.mistral.client_request import Body
 from ronda.wire.mistral.messages import Messages
@@ -132,7 +130,7 @@ def _compare_followup(before: Exchange, after: Exchange, driven: bool = False) -
     """`driven`: the second request is the loop's own."""
     model = before.request["model"]
     request = read_request(before.request)
-    turn = _settled(before)
+    turn = settled(read(before), before.request["model"])
     at = len(before.request["messages"])
     rest = read_messages(after.request["messages"][at:], model)[1:]
     assert all(type(one) is not ToolTurn or one.results for one in rest)
@@ -145,12 +143,3 @@ def _compare_followup(before: Exchange, after: Exchange, driven: bool = False) -
     if driven:
         sent = loop.next_request(f"mistral:{model}", before, read_request(before.request).turns, turn, rest)
     same(_messages(sent), _messages(after.request), "messages")
-
-
-def _settled(before: Exchange) -> AssistantTurn:
-    run = Run(RunStarted("run", Plan(before.request["model"]), ()))
-    run.round = 1
-    finished = read(before)
-    settled = settle(finished, run)[0].turn
-    same(settled.native, finished.turn.native, "the upstream's own JSON after settling")
-    return settled

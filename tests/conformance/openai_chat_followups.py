@@ -12,82 +12,31 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections import Counter, defaultdict
 from pathlib import Path
 
-from msgspec import Struct
 from tests.conformance import loop, meaning, naive
-from tests.conformance.followups import result_of
+from tests.conformance.followups import FollowUp, History, find, renamed, result_of, settled
 from tests.conformance.naive import Said
 from tests.conformance.openai_chat_answers import read as read_answer
 from tests.conformance.openai_chat_requests import acceptable, model_request, read
 from tests.conformance.recordings import Exchange, Json, chat_exchanges
 from tests.conformance.report import PartResult, Tally, absent, same
 
-from ronda.core.events import ModelFinished, RunStarted
-from ronda.core.parts import AssistantTurn, ToolResult, ToolTurn, Turn
-from ronda.core.plan import Plan
-from ronda.core.run import Run
-from ronda.core.transcript import settle
+from ronda.core.parts import AssistantTurn, Turn
 from ronda.wire.openai_chat.client_request import Body
-
-
-class FollowUp(Struct):
-    """`at` is where the answer of `before` stands in the messages of `exchange`."""
-
-    exchange: Exchange
-    before: Exchange
-    at: int
-
-    @property
-    def is_tool_round(self) -> bool:
-        return "tool_calls" in meaning.message(self.exchange.request["messages"][self.at])
 
 
 def run(data: Path) -> PartResult:
     exchanges = [exchange for exchange in chat_exchanges(data) if isinstance(exchange.request, dict)]
     tally = Tally()
-    followups, others = find(exchanges, tally)
+    followups, others = find(exchanges, tally, HISTORY)
     if not followups:
         return absent("a recorded chat completion that goes on from another")
     for followup in followups:
-        kind = "tool rounds" if followup.is_tool_round else "further questions"
+        kind = "tool rounds" if _is_tool_round(followup) else "further questions"
         tally.check(kind, followup.exchange.id, lambda followup=followup: _compare(followup))  # type: ignore[misc]
         tally.check("driven", followup.exchange.id, lambda followup=followup: _compare(followup, driven=True))  # type: ignore[misc]
     return result_of(tally, len(followups), others)
-
-
-def find(exchanges: list[Exchange], tally: Tally) -> tuple[list[FollowUp], Counter[str]]:
-    """The follow-ups, and why other requests with an assistant's words in them are none."""
-    cassettes = defaultdict(list)
-    for exchange in exchanges:
-        cassettes[exchange.file, exchange.cassette].append(exchange)
-    found: list[FollowUp] = []
-    others: Counter[str] = Counter()
-    for cassette in cassettes.values():
-        cassette.sort(key=lambda exchange: exchange.index)
-        # By meaning, since a client may spell its own history differently the second time.
-        starts = defaultdict(list)
-        for exchange in cassette:
-            with tally.guard(exchange.id):
-                if naive.is_answer(exchange) and naive.read(exchange):
-                    starts[_key(exchange.request.get("messages"))].append(exchange)
-        for exchange in cassette:
-            with tally.guard(exchange.id):
-                messages = exchange.request.get("messages")
-                said = (
-                    [n for n, one in enumerate(messages) if one["role"] == "assistant"]
-                    if type(messages) is list
-                    else []
-                )
-                pairs = (_pair(exchange, at, starts[_key(messages[:at])]) for at in reversed(said))
-                if followup := next((pair for pair in pairs if pair is not None), None):
-                    found.append(followup)
-                elif any(starts[_key(messages[:at])] for at in said):
-                    others["whose beginning has other answers than this in the recording"] += 1
-                elif said:
-                    others["whose beginning was never asked, or was answered with an error"] += 1
-    return found, others
 
 
 def _pair(exchange: Exchange, at: int, asked: list[Exchange]) -> FollowUp | None:
@@ -100,8 +49,13 @@ def _pair(exchange: Exchange, at: int, asked: list[Exchange]) -> FollowUp | None
     return FollowUp(exchange, found[-1], at) if found else None
 
 
-def _key(messages: Json) -> str:
-    return json.dumps(meaning.messages(messages or []), sort_keys=True)
+def _is_tool_round(followup: FollowUp) -> bool:
+    return "tool_calls" in meaning.message(followup.exchange.request["messages"][followup.at])
+
+
+HISTORY = History(
+    "messages", "assistant", lambda one: naive.is_answer(one) and naive.read(one), meaning.messages, _pair
+)
 
 
 def _is_answer(message: Json, said: Said) -> bool:
@@ -136,10 +90,10 @@ def _compare(followup: FollowUp, driven: bool = False) -> None:
     said = naive.read(followup.before)[0]
     answer = recorded[followup.at]
     start = read(acceptable(followup.before)[0])
-    turn = _settled(read_answer(followup.before)[0], start.model)
+    turn = settled(read_answer(followup.before)[0], start.model)
     rest = _rest(recorded, followup.at)
     ours = _call_ids_of(turn, answer)
-    turns: tuple[Turn, ...] = (*start.turns, turn, *[_renamed(turn, ours) for turn in rest])
+    turns: tuple[Turn, ...] = (*start.turns, turn, *[renamed(turn, ours) for turn in rest])
 
     # One body for both requests, as in a run: what the first wrote is not written again.
     body = Body()
@@ -178,13 +132,6 @@ def _in_place(answer: Json, said: Said) -> Json:
     return {**answer, "content": _without_thoughts(answer, said)}
 
 
-def _settled(finished: ModelFinished, model: str) -> AssistantTurn:
-    """As the loop would store it: every call with an id of its own."""
-    run = Run(RunStarted("run", Plan(model), ()))
-    run.round = 1
-    return settle(finished, run)[0].turn
-
-
 def _rest(recorded: list[Json], at: int) -> tuple[Turn, ...]:
     rest = recorded[at + 1 :]
     return read({"messages": rest}).turns if rest else ()
@@ -194,17 +141,6 @@ def _call_ids_of(turn: AssistantTurn, answer: Json) -> dict[str, str]:
     """The recorded client's id of a call → ours. They differ where the server gave none, or was asked again."""
     calls = answer.get("tool_calls") or []
     return {theirs["id"]: ours.id for theirs, ours in zip(calls, turn.calls, strict=True)}
-
-
-def _renamed(turn: Turn, ours: dict[str, str]) -> Turn:
-    if type(turn) is not ToolTurn:
-        return turn
-    return ToolTurn(
-        tuple(
-            ToolResult(ours.get(result.call_id, result.call_id), result.content, result.failed, result.attachments)
-            for result in turn.results
-        )
-    )
 
 
 def _with_ids(message: Json, theirs: dict[str, str]) -> Json:
