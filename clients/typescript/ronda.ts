@@ -408,7 +408,7 @@ export interface Session {
 /** A session to be moved; with `limit` in the query a page of its turns, to be shown. */
 export interface SessionDocument {
   messages?: Array<Record<string, unknown>>;
-  data?: Array<{ index: number; run: string | null; round: number | null; at: number; messages: Array<Record<string, unknown>> }>;
+  data?: Array<{ index: number; run: string | null; round: number | null; at: number; messages: Array<Record<string, unknown>>; turn?: Record<string, unknown> }>;
   has_more?: boolean;
   next?: string | null;
 }

@@ -1,6 +1,6 @@
 // The server's addresses, as functions. Every failure is a `Problem` with what the server says of it.
 import type { UserTurn } from "./events.gen";
-import type { Message, Turn } from "./fold/turns";
+import type { Message, PlacedTurn } from "./fold/turns";
 
 /** Where the server is: the page's own address up to `/ui`. */
 export const base = location.pathname.replace(/\/ui(\/.*)?$/, "");
@@ -128,10 +128,11 @@ export interface Branch {
   is_head: boolean;
 }
 
-export interface SessionDocument extends SessionRow {
+/** The end of a conversation, or what comes before `next` of such a page. */
+export interface SessionPage extends SessionRow {
   branches: Branch[];
-  messages: Message[];
-  turns: Turn[] | number;
+  data: PlacedTurn[];
+  next: string | null;
 }
 
 export interface RunRow {
@@ -316,8 +317,11 @@ export const api = {
     read<Page<SessionRow>>("GET", `/v1/sessions?limit=50${before === null ? "" : `&before=${name(before)}`}`),
   /** Those whose title, or the first words of one of whose questions, have these words. */
   findSessions: (words: string) => read<Page<SessionRow>>("GET", `/v1/sessions?limit=50&q=${name(words)}`).then((page) => page.data),
-  session: (id: string, branch: string | null) =>
-    read<SessionDocument>("GET", `/v1/sessions/${name(id)}${branch === null ? "" : `?branch=${name(branch)}`}`),
+  sessionPage: (id: string, branch: string | null, limit: number, before: string | null = null) =>
+    read<SessionPage>("GET", `/v1/sessions/${name(id)}?limit=${limit}${branch === null ? "" : `&branch=${name(branch)}`}${before === null ? "" : `&before=${before}`}`),
+  /** All that was said in a session, as Chat Completions has it. */
+  conversation: (id: string, branch: string | null) =>
+    read<{ messages: Message[] }>("GET", `/v1/sessions/${name(id)}${branch === null ? "" : `?branch=${name(branch)}`}`).then((found) => found.messages),
   changeSession: (id: string, change: { title?: string | null; metadata?: Record<string, unknown>; branch?: string }) =>
     inTurn(() => read<SessionRow>("PATCH", `/v1/sessions/${name(id)}`, change)),
   deleteSession: (id: string) => send("DELETE", `/v1/sessions/${name(id)}`),

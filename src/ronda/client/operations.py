@@ -590,6 +590,7 @@ class SessionDocumentDataItem(TypedDict):
     round: int | None
     at: float
     messages: list[dict[str, Any]]
+    turn: NotRequired[dict[str, Any]]
 
 
 class Share(TypedDict):

@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from ronda.core.events import Event, ModelFinished, ModelStarted, RunStarted, ToolFinished
-from ronda.core.parts import AssistantTurn, ToolTurn, Turn, Usage
+from ronda.core.parts import AssistantTurn, Text, ToolCall, ToolTurn, Turn, Usage, UserTurn
 from ronda.drive.offload import aside
 from ronda.host.history import history_of
 from ronda.host.leases import Key
@@ -104,8 +105,19 @@ def _finished_rounds(events: Sequence[Event]) -> list[_FinishedRound]:
     return found
 
 
+def _beyond_messages(turn: Turn) -> Turn | None:
+    """A turn of which messages do not say all that is shown: names of files, thinking, figures, and which of its calls failed."""
+    if type(turn) is UserTurn and any(type(part) is not Text for part in turn.parts):
+        return replace(turn, native=None)
+    if type(turn) is AssistantTurn and any(type(part) not in (Text, ToolCall) for part in turn.parts):
+        return replace(turn, native=None)
+    if type(turn) is ToolTurn and any(result.failed or result.attachments for result in turn.results):
+        return ToolTurn(tuple([replace(result, native=None) for result in turn.results]))
+    return None
+
+
 def _write_turn(number: int, turn: Turn, place: TurnPlace) -> dict[str, Any]:
-    usage = place.usage
+    usage, beyond = place.usage, _beyond_messages(turn)
     return {
         "index": number,
         "run": place.run or None,
@@ -121,4 +133,5 @@ def _write_turn(number: int, turn: Turn, place: TurnPlace) -> dict[str, Any]:
             "cost": usage.cost,
         },
         "messages": Raw(write_messages((turn,))),
+        **({} if beyond is None else {"turn": beyond}),
     }

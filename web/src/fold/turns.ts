@@ -1,5 +1,5 @@
-// A session's document → runs, as far as a conversation tells: questions, rounds, calls and results, without times and costs.
-// What the events of a run say replaces it (`store/session`).
+// Turns of a session → runs, as far as a conversation tells: questions, rounds, calls and results, without times and costs.
+// What the events of a run say replaces it (`store/history`).
 import type { AssistantTurn, ToolTurn, UserTurn } from "../events.gen";
 import { type RunState, newCall, newRound, newRun, takeCall } from "./state";
 
@@ -12,31 +12,60 @@ export interface Message {
   tool_call_id?: string;
 }
 
+/** A turn with its place in the conversation, the run that said it, and its round: null for what was asked. */
+export interface PlacedTurn {
+  index: number;
+  run: string | null;
+  round: number | null;
+  at: number;
+  messages: Message[];
+  /** Where messages do not say all of it. */
+  turn?: Turn;
+}
+
 export interface Exchange {
   /** The first turn of it in the conversation. */
   start: number;
   end: number;
   run: RunState;
+  /** Whose events tell more of it; null where no run answered. */
+  runId: string | null;
 }
 
-/** One exchange for each message of a person's, with all that follows it. */
-export function exchangesOf(turns: Turn[]): Exchange[] {
+/** One exchange for each question, with all that follows it. What was said into a run while it answered belongs to its exchange. */
+export function exchangesOf(placed: PlacedTurn[]): Exchange[] {
   const found: Exchange[] = [];
-  let current: Exchange | null = null;
-  turns.forEach((turn, at) => {
-    if (turn.type === "user" || current === null) {
+  let current = null as Exchange | null;
+  let isAnswered = false; // whether the run of the exchange has said something
+  for (const { index, run: runId, round, at, messages, turn: whole } of placed) {
+    const turn = whole ?? turnsOf(messages)[0];
+    if (turn === undefined) continue;
+    const isSteering = turn.type === "user" && isAnswered && runId !== null && current?.runId === runId;
+    if (current === null || (turn.type === "user" && !isSteering)) {
+      // Of the questions that one request brought, its run answers the last.
+      if (current !== null && current.runId === runId) current.runId = null;
       const run = newRun("");
       run.question = turn.type === "user" ? turn : null;
-      run.turnsBefore = at + (turn.type === "user" ? 1 : 0);
+      run.turnsBefore = index + (turn.type === "user" ? 1 : 0);
       run.startedAt = -1;
       run.end = { type: "run_finished", reason: "stop" };
-      current = { start: at, end: at + 1, run };
+      current = { start: index, end: index + 1, run, runId };
+      isAnswered = false;
       found.push(current);
-    }
+    } else if (turn.type === "user") current.run.steps.push({ kind: "steering", turn, at });
     addTurn(current.run, turn);
-    current.end = at + 1;
-  });
+    isAnswered ||= turn.type === "assistant" && round !== null;
+    current.end = index + 1;
+  }
   return found;
+}
+
+/** What a page from the middle of a conversation tells whole: not the run that began before it. */
+export function wholeRuns(placed: PlacedTurn[]): PlacedTurn[] {
+  const [first] = placed;
+  if (first === undefined || first.index === 0) return placed;
+  const begin = first.run === null ? placed.findIndex((one) => one.messages[0]?.role === "user") : placed.findIndex((one) => one.run !== first.run);
+  return begin === -1 ? [] : placed.slice(begin);
 }
 
 function addTurn(run: RunState, turn: Turn): void {

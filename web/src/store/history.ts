@@ -1,8 +1,6 @@
 // Exchanges as a conversation tells them → as the events of their runs do, with times, costs, files and what went wrong.
 //
-// A conversation does not say which run made which exchange. Both are in one order: the run of an exchange is the newest whose
-// conversation ends with the exchange's question. Read one after the other, newest first, as they come into sight.
-import { type RunRow, sameWords } from "../api";
+// Read one after the other, newest first, as they come into sight.
 import { touch } from "../changes";
 import { fold } from "../fold/fold";
 import { type RunState, newRun } from "../fold/state";
@@ -13,31 +11,23 @@ export interface Entry {
   /** Where its question stands in the conversation. */
   start: number;
   run: RunState;
-  /** Whether the events of its run have been read: "none" where there are none to read. */
+  /** The run whose events tell more of it than the conversation does; null: there is none. */
+  runId: string | null;
+  /** Whether those have been read: "none" where there are none to read. */
   events: "unread" | "reading" | "read" | "none";
-}
-
-export interface Known {
-  rows: RunRow[];
-  entries: Entry[];
-  hasBranches: boolean;
 }
 
 const SLICE = 500; // events that are folded in one task
 
 export class History {
   private unread: Entry[] = [];
-  private tried = new Map<string, RunState>();
   private isReading = false;
   private age = 0;
-
-  constructor(private readonly known: () => Known) {}
 
   /** Another session is open. */
   forget(): void {
     this.age += 1;
     this.unread = [];
-    this.tried = new Map();
   }
 
   want(entry: Entry): void {
@@ -62,30 +52,13 @@ export class History {
   private async readEntry(entry: Entry): Promise<void> {
     const age = this.age;
     entry.events = "reading";
-    const { rows, entries, hasBranches } = this.known();
-    const taken = new Set(entries.map((one) => one.run.id));
-    for (const row of rows) {
-      if (row.ended_at === null || taken.has(row.id)) continue;
-      const run = this.tried.get(row.id) ?? (await readRun(row.id).catch(() => null));
-      if (age !== this.age) return;
-      if (run === null) continue;
-      this.tried.set(row.id, run);
-      if (run.turnsBefore - 1 < entry.start) break;
-      if (run.turnsBefore - 1 !== entry.start || !sameWords(run.question, entry.run.question)) continue;
-      if (hasBranches && wordsIn(run) !== wordsIn(entry.run)) continue;
-      this.tried.delete(row.id);
-      entry.run = run;
-      entry.events = "read";
-      touch(entry);
-      return;
-    }
-    entry.events = "none";
+    const run = entry.runId === null ? null : await readRun(entry.runId).catch(() => null);
+    if (age !== this.age) return;
+    entry.events = run === null || run.startedAt === 0 ? "none" : "read"; // what a server no longer keeps has no events
+    if (run === null || entry.events === "none") return;
+    entry.run = run;
+    touch(entry);
   }
-}
-
-function wordsIn(run: RunState): string {
-  const rounds = run.steps.filter((step) => step.kind === "round");
-  return rounds.flatMap((round) => round.parts.map((part) => (part.kind === "text" ? part.text.trim() : ""))).join("");
 }
 
 /** A run that is over. */

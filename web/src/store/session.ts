@@ -1,14 +1,15 @@
 // The open session: its document, the runs behind it, and the run under way.
 //
-//     document → exchanges as far as a conversation tells → what the events of each run say, where they are kept
+//     pages of the conversation → exchanges as far as they tell → what the events of each run say, where they are kept
 //
+// The newest page comes first; those before it come when a person scrolls to them.
 // One run is followed at a time. What is shown of it is the fold of its events, so a second tab and a reload show the same.
 import { computed, effect, signal, untracked } from "@preact/signals";
-import { type Branch, Problem, type RoundRequest, type RunRow, type SessionDocument, api, contentOf, newRunName, newSessionName, sameWords } from "../api";
+import { type Branch, Problem, type RoundRequest, type RunRow, type SessionPage, api, contentOf, newRunName, newSessionName, sameWords } from "../api";
 import { touch } from "../changes";
 import { fold } from "../fold/fold";
 import { type RunState, isWaiting, newRun, phaseOf } from "../fold/state";
-import { type Message, type Turn, exchangesOf, turnsOf, wordsOf } from "../fold/turns";
+import { type Message, type PlacedTurn, exchangesOf, wholeRuns, wordsOf } from "../fold/turns";
 import { bareModel, firstWords } from "../format";
 import { address, go } from "../router";
 import { Follower, checkServer } from "../stream";
@@ -34,15 +35,24 @@ export const settings = signal<SessionSettings>(settingsOf(""));
 /** Said while the run waited for a decision: goes out after it. */
 export const held = signal("");
 
+/** Whether there is a page of the conversation before those that are shown, and whether it is on its way. */
+export const hasEarlier = signal(false);
+export const isReadingEarlier = signal(false);
+
 export const isRunning = computed(() => live.value !== null);
 
 let follower: Follower | null = null;
-let messages: Message[] = [];
+let turns: PlacedTurn[] = [];
+let before: string | null = null; // which page comes before them
 let rows: RunRow[] = [];
 let loads = 0;
 let isHeldOut = false;
 let adoptsIn = "";
-const history = new History(() => ({ rows, entries: entries.value, hasBranches: branches.value.length > 1 }));
+const history = new History();
+
+const PAGE = 60; // turns
+const LONGEST_PAGE = 200; // as the server has it
+const NEWEST = 20; // runs: more are not under way in one session
 
 export async function openSession(id: string, wanted: string | null = null): Promise<void> {
   if (id === sessionId.value && id !== "" && wanted === branch.value && entries.value.length > 0) return;
@@ -61,7 +71,10 @@ function leave(): void {
   live.value = null;
   entries.value = [];
   branches.value = [];
-  messages = [];
+  turns = [];
+  before = null;
+  hasEarlier.value = false;
+  isReadingEarlier.value = false;
   rows = [];
   history.forget();
   held.value = "";
@@ -74,17 +87,17 @@ async function load(id: string): Promise<void> {
   const turn = ++loads;
   isLoading.value = entries.value.length === 0;
   try {
-    const [page] = await Promise.all([api.runs(`session=${encodeURIComponent(id)}&limit=100`), refreshLists()]);
+    const [page] = await Promise.all([api.runs(`session=${encodeURIComponent(id)}&limit=${NEWEST}`), refreshLists()]);
     // A session is written down when its first run has said something.
-    const document = page.data.length > 0 && !mayBeStored(id) ? null : await readDocument(id, page.data.length > 0);
+    const found = page.data.length > 0 && !mayBeStored(id) ? null : await readPages(id, page.data.length > 0);
     if (turn !== loads) return;
     rows = page.data;
     loadProblem.value = null;
-    take(document);
+    if (found !== null) take(found);
     await join();
     // The page that asked may have been closed before there was something to name.
     const first = entries.value[0];
-    if (document !== null && document.title === null && id.startsWith("chat-") && live.value === null && first !== undefined) {
+    if (found !== null && found.title === null && before === null && id.startsWith("chat-") && live.value === null && first !== undefined) {
       await keepTitle(id, first.run);
       void refreshLists();
     }
@@ -97,34 +110,62 @@ async function load(id: string): Promise<void> {
   }
 }
 
-async function readDocument(id: string, hasRuns: boolean): Promise<SessionDocument | null> {
+/** The newest pages: as much as is shown already, and at least one exchange. */
+async function readPages(id: string, hasRuns: boolean): Promise<SessionPage | null> {
   try {
-    return await api.session(id, branch.value);
+    const wanted = turns.length;
+    const found = await api.sessionPage(id, branch.value, Math.min(LONGEST_PAGE, Math.max(PAGE, wanted + 2)));
+    while (found.next !== null && (found.data.length < wanted || wholeRuns(found.data).length === 0)) {
+      const earlier = await api.sessionPage(id, branch.value, LONGEST_PAGE, found.next);
+      found.data.unshift(...earlier.data);
+      found.next = earlier.next;
+    }
+    return found;
   } catch (error) {
     if (hasRuns && error instanceof Problem && error.status === 404) return null;
     throw error;
   }
 }
 
-/** Show a document. Exchanges that are shown already stay the objects that they are. */
-function take(document: SessionDocument | null): void {
-  if (document === null) return;
-  messages = document.messages;
-  branches.value = document.branches;
-  title.value = document.title ?? title.value;
-  if (Object.keys(document.metadata).length > 0) settings.value = settingsOf(document.id, document.metadata);
-  adoptsIn = document.metadata["page"] === undefined ? document.id : "";
+function take(page: SessionPage): void {
+  branches.value = page.branches;
+  title.value = page.title ?? title.value;
+  if (Object.keys(page.metadata).length > 0) settings.value = settingsOf(page.id, page.metadata);
+  adoptsIn = page.metadata["page"] === undefined ? page.id : "";
   adopt();
-  const turns: Turn[] = Array.isArray(document.turns) ? document.turns : turnsOf(document.messages);
+  show(page.data, page.next);
+}
+
+/** Exchanges that are shown already stay the objects that they are. */
+function show(data: PlacedTurn[], next: string | null): void {
+  turns = data;
+  before = next;
+  hasEarlier.value = next !== null;
   const known = new Map(entries.value.map((entry) => [entry.start, entry]));
-  const shown = exchangesOf(turns).map((exchange): Entry => {
+  const shown = exchangesOf(wholeRuns(turns)).map((exchange): Entry => {
     const entry = known.get(exchange.start);
     if (entry !== undefined && sameWords(entry.run.question, exchange.run.question)) return entry;
-    return { key: `${branch.value ?? ""}:${exchange.start}`, start: exchange.start, run: exchange.run, events: "unread" };
+    const { start, run, runId } = exchange;
+    return { key: `${branch.value ?? ""}:${start}`, start, run, runId, events: runId === null ? "none" : "unread" };
   });
-  const end = turns.length;
+  const end = (turns.at(-1)?.index ?? -1) + 1;
   const beyond = entries.value.filter((entry) => entry.run.end === null || (entry.start >= end && entry.events === "read"));
   entries.value = [...shown, ...beyond.filter((entry) => !shown.includes(entry))];
+}
+
+/** The page of the conversation before those that are shown. */
+export async function readEarlier(): Promise<void> {
+  const [id, turn, shown, from] = [sessionId.value, loads, turns, before];
+  if (from === null || isReadingEarlier.value || isLoading.value) return;
+  isReadingEarlier.value = true;
+  try {
+    const page = await api.sessionPage(id, branch.value, PAGE, from);
+    if (turn === loads && shown === turns) show([...page.data, ...turns], page.next);
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error; // it is asked for again when a person scrolls
+  } finally {
+    if (turn === loads) isReadingEarlier.value = false;
+  }
 }
 
 /** A session that another program began goes on with who answered in it last. */
@@ -156,7 +197,7 @@ async function join(): Promise<void> {
   if (last.state === "finished" && newest !== undefined) return;
   const run = await readRun(last.id).catch(() => null);
   if (run === null || entries.value.some((entry) => entry.run.id === run.id || entry.start === run.turnsBefore - 1)) return;
-  entries.value = [...entries.value, { key: run.id, start: run.turnsBefore - 1, run, events: "read" }];
+  entries.value = [...entries.value, { key: run.id, start: run.turnsBefore - 1, run, runId: run.id, events: "read" }];
 }
 
 function follow(id: string): void {
@@ -166,7 +207,7 @@ function follow(id: string): void {
   const run = known?.run ?? newRun(id);
   live.value = run;
   if (known === undefined) {
-    entries.value = [...entries.value, { key: id, start: Number.MAX_SAFE_INTEGER, run, events: "read" }];
+    entries.value = [...entries.value, { key: id, start: Number.MAX_SAFE_INTEGER, run, runId: id, events: "read" }];
   }
   follower = new Follower(id, {
     take: (event, position) => {
@@ -271,16 +312,16 @@ async function sendHeld(): Promise<void> {
 
 /** Ask again from an earlier place: the conversation up to the exchange, with other words or the same. */
 export async function branchAt(entry: Entry, text: string): Promise<void> {
-  const before = messagesBefore(entry.start);
+  const said = entry.start === 0 ? [] : messagesBefore(entry.start, await api.conversation(sessionId.value, branch.value));
   const files = (entry.run.question?.parts ?? []).flatMap((part) =>
     part.type === "file" && part.id != null ? [{ id: part.id, name: part.name ?? "" }] : [],
   );
   entries.value = entries.value.filter((one) => one.start < entry.start);
   branch.value = null;
-  await ask([...before, { role: "user", content: contentOf(text, files) }], "replace", text, files);
+  await ask([...said, { role: "user", content: contentOf(text, files) }], "replace", text, files);
 }
 
-function messagesBefore(start: number): Message[] {
+function messagesBefore(start: number, messages: Message[]): Message[] {
   // Messages and turns differ in results alone: each is a message of its own.
   let turn = -1;
   const found: Message[] = [];
@@ -316,7 +357,7 @@ async function ask(said: object[], mode: "append" | "replace", text: string, fil
     ],
   };
   const start = mode === "replace" ? (entries.value.at(-1)?.start ?? -1) + 1 : Number.MAX_SAFE_INTEGER;
-  entries.value = [...entries.value, { key: run, start, run: state, events: "read" }];
+  entries.value = [...entries.value, { key: run, start, run: state, runId: run, events: "read" }];
   rows = [{ id: run, state: "queued", agent: null, session: id, created_at: Date.now() / 1000, ended_at: null }, ...rows];
   if (live.value === null) follow(run);
   void refreshLists();
@@ -349,8 +390,8 @@ function wishesOf(said: object[], chosen: SessionSettings): object {
 /** What these words would be sent as, after all that was said here: the request of the first model call. */
 export async function renderNext(text: string): Promise<RoundRequest> {
   const id = sessionId.value;
-  const before = id === "" ? [] : await api.session(id, null).then((found) => found.messages, () => []);
-  const spoken = before.filter((message) => message.role !== "system");
+  const said = id === "" ? [] : await api.conversation(id, null).catch(() => []);
+  const spoken = said.filter((message) => message.role !== "system");
   return api.render(wishesOf([...spoken, { role: "user", content: text === "" ? "…" : text }], settings.value));
 }
 

@@ -10,7 +10,7 @@ import { cost, firstWords, plural, tokens } from "../format";
 import { address } from "../router";
 import { attach } from "../store/composer";
 import { facts, modelName } from "../store/server";
-import { branches, entries, isLoading, live, loadProblem, rename, sessionId, settings, title } from "../store/session";
+import { branches, entries, isLoading, live, loadProblem, lookAgain, rename, sessionId, settings, title } from "../store/session";
 import { connection } from "../stream";
 import { labelOf } from "../tools";
 import { shown } from "../visible";
@@ -94,6 +94,15 @@ function Missing(): VNode {
       </span>
       <b class="strong">{isGone ? "There is no such session" : "The session could not be read"}</b>
       <p>{shown(problem?.message ?? "")}</p>
+      {isGone ? (
+        <a class="btn sm" href={address("chat")}>
+          New session
+        </a>
+      ) : (
+        <button type="button" class="btn sm" onClick={() => void lookAgain(sessionId.value)}>
+          Try again
+        </button>
+      )}
     </div>
   );
 }

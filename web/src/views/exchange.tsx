@@ -112,6 +112,7 @@ async function forkAt(run: RunState, round: Round): Promise<void> {
 
 /** What a person said. It can be edited: then the conversation branches here. */
 function Said({ entry }: { entry: Entry }): VNode {
+  changed(entry);
   const words = wordsOf(entry.run.question);
   const [draft, setDraft] = useState<string | null>(null);
   const area = useRef<HTMLTextAreaElement>(null);
@@ -186,6 +187,7 @@ function Said({ entry }: { entry: Entry }): VNode {
 
 /** How a run ended, where that is not simply an answer; and what can be done with the answer. */
 function Ending({ entry, isAlone, again, isLast }: { entry: Entry; isAlone: boolean; again: () => void; isLast: boolean }): VNode | null {
+  changed(entry);
   const { run } = entry;
   const end = run.end;
   if (end === null) return null;

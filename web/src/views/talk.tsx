@@ -5,13 +5,14 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { wordsOf } from "../fold/turns";
 import { plural } from "../format";
 import type { Entry } from "../store/history";
-import { entries, isLoading, live, sessionId, wantEvents } from "../store/session";
+import { entries, hasEarlier, isLoading, isReadingEarlier, live, readEarlier, sessionId, wantEvents } from "../store/session";
 import { useVirtual } from "../virtual";
 import { shown } from "../visible";
 import { Attached, Exchange } from "./exchange";
-import { Icon } from "./icon";
+import { Icon, Spinner } from "./icon";
 
 const NEAR_END = 48; // px: within them a reader is at the end
+const NEAR_BEGIN = 600; // px: within them of the first exchange the page before it is read
 const ESTIMATE = 240; // px of an exchange that was never drawn
 
 const heights = new Map<string, number>();
@@ -42,7 +43,15 @@ export function Talk(): VNode {
   useLayoutEffect(() => {
     stick.current = true;
     toEnd();
-  }, [sessionId.value, list.length]);
+  }, [sessionId.value, list.at(-1)?.key]);
+
+  // What comes in above moves nothing of what is read.
+  const first = useRef("");
+  useLayoutEffect(() => {
+    const at = list.findIndex((entry) => entry.key === first.current);
+    if (at > 0 && box.current !== null && !stick.current) box.current.scrollTop += virtual.measurementsCache[at]?.start ?? 0;
+    first.current = list[0]?.key ?? "";
+  }, [list[0]?.key]);
 
   useEffect(() => {
     const element = box.current;
@@ -57,6 +66,11 @@ export function Talk(): VNode {
     return () => grown.disconnect();
   }, []);
 
+  const wantEarlier = () => {
+    if (box.current !== null && box.current.scrollTop < NEAR_BEGIN && hasEarlier.value) void readEarlier();
+  };
+  useEffect(wantEarlier, [list[0]?.key, hasEarlier.value]); // few words do not fill the screen: nothing would be scrolled
+
   const rounds = () => list.reduce((sum, entry) => sum + entry.run.usage.rounds, 0);
   const countUnseen = () => {
     unseen.value = Math.max(0, rounds() - seenRounds.current);
@@ -65,6 +79,7 @@ export function Talk(): VNode {
   const onScroll = () => {
     const element = box.current;
     if (element === null) return;
+    wantEarlier();
     const left = element.scrollHeight - element.scrollTop - element.clientHeight;
     stick.current = left <= NEAR_END;
     if (stick.current) {
@@ -97,6 +112,11 @@ export function Talk(): VNode {
         </div>
         {isLoading.value && list.length === 0 && <p class="col t3 loading">Reading the session…</p>}
       </div>
+      {isReadingEarlier.value && (
+        <p class="pill earlier" role="status">
+          <Spinner /> Reading what was said before
+        </p>
+      )}
       {unseen.value > 0 && (
         <button type="button" class="btn sm newest" onClick={toEnd}>
           {plural(unseen.value, "new round")} <Icon name="arrow-down" small />

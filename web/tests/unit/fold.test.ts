@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { fold } from "../../src/fold/fold";
 import { type RunState, answerOf, callsOf, isWaiting, lastRound, newRun, phaseOf, roundsOf } from "../../src/fold/state";
-import { exchangesOf, turnsOf } from "../../src/fold/turns";
+import { type Message, type PlacedTurn, exchangesOf, wholeRuns } from "../../src/fold/turns";
 import { NAMES, type Recorded, folded, recording } from "./recordings";
 
 const PREVIEWS = new Set(["text_delta", "reasoning_delta", "refusal_delta", "call_delta", "call_preview", "logprobs_delta", "tool_progressed"]);
@@ -120,19 +120,47 @@ test("a server that ends while a tool runs leaves a call that may have run", () 
   expect(run.calls.get("c1")?.phase).toBe("unknown");
 });
 
-test("a document's turns become exchanges with their rounds", () => {
-  const turns = turnsOf([
-    { role: "user", content: "one" },
-    { role: "assistant", content: "", tool_calls: [{ id: "a", function: { name: "f", arguments: "{}" } }] },
-    { role: "tool", tool_call_id: "a", content: "result" },
-    { role: "assistant", content: "answer" },
-    { role: "user", content: "two" },
-    { role: "assistant", content: "other" },
-  ]);
-  const exchanges = exchangesOf(turns);
-  expect(exchanges.map(({ start, end, run }) => [start, end, run.usage.rounds, answerOf(run)])).toEqual([
-    [0, 4, 2, "answer"],
-    [4, 6, 1, "other"],
+const user = (content: string): Message[] => [{ role: "user", content }];
+const assistant = (content: string): Message[] => [{ role: "assistant", content }];
+
+/** Turns in their order: (run, round, messages) each. */
+function placed(...turns: [string | null, number | null, Message[]][]): PlacedTurn[] {
+  return turns.map(([run, round, messages], index) => ({ index, run, round, at: 1, messages }));
+}
+
+const CALLED = placed(
+  ["r1", null, user("one")],
+  ["r1", 0, [{ role: "assistant", content: "", tool_calls: [{ id: "a", function: { name: "f", arguments: "{}" } }] }]],
+  ["r1", 0, [{ role: "tool", tool_call_id: "a", content: "result" }]],
+  ["r1", null, user("hurry")],
+  ["r1", 1, assistant("answer")],
+  ["r2", null, user("two")],
+  ["r2", 0, assistant("other")],
+);
+
+test("turns become exchanges with their runs and rounds; what was said into a run stays in its exchange", () => {
+  const exchanges = exchangesOf(CALLED);
+  expect(exchanges.map(({ start, end, run, runId }) => [start, end, runId, run.usage.rounds, answerOf(run)])).toEqual([
+    [0, 5, "r1", 2, "answer"],
+    [5, 7, "r2", 1, "other"],
   ]);
   expect(exchanges[0]?.run.calls.get("a")).toMatchObject({ phase: "done", content: "result" });
+  expect(exchanges[0]?.run.steps.map((step) => step.kind)).toEqual(["round", "steering", "round"]);
+});
+
+test("of the questions that one request brought, its run answers the last", () => {
+  const exchanges = exchangesOf(placed(["r1", null, user("one")], ["r1", null, assistant("told")], ["r1", null, user("two")], ["r1", 0, assistant("answer")]));
+  expect(exchanges.map(({ start, runId, run }) => [start, runId, answerOf(run)])).toEqual([[0, null, "told"], [2, "r1", "answer"]]);
+});
+
+test("what a turn has beyond its messages is shown", () => {
+  const results = [{ type: "tool_result" as const, call_id: "a", content: "no", failed: true }];
+  const turns = CALLED.map((one) => (one.index === 2 ? { ...one, turn: { type: "tool" as const, results } } : one));
+  expect(exchangesOf(turns)[0]?.run.calls.get("a")).toMatchObject({ phase: "failed", content: "no" });
+});
+
+test("a page from the middle begins with the first run that it has whole", () => {
+  expect(wholeRuns(CALLED)).toEqual(CALLED);
+  expect(wholeRuns(CALLED.slice(2)).map((one) => one.index)).toEqual([5, 6]);
+  expect(wholeRuns(CALLED.slice(2, 5))).toEqual([]);
 });

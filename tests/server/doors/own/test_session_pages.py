@@ -138,6 +138,17 @@ async def test_a_conversation_comes_from_its_end_with_runs_and_rounds(door: Door
     assert (page["state"], page["run"], others) == ("finished", None, 404)
 
 
+async def test_a_page_has_what_messages_do_not_say(door: Door) -> None:
+    thinks = says("Cold.", reasoning="Let me see.")
+    async with door.serving(ScriptedModel(calls("look", town="Oslo"), thinks), look) as served:
+        await ask(served, session_id="s1", messages=said("Oslo?"))
+        _, page = await get(served, "/sessions/s1?limit=10")
+
+    told = [turn.get("turn") for turn in page["data"]]
+    assert (told[:2], told[2]["results"][0]["failed"]) == ([None, None], True)
+    assert told[3]["parts"][0] == {"type": "reasoning", "text": "Let me see."}
+
+
 @pytest.mark.parametrize("query", ["limit=0", "limit=201", "limit=x", "limit=5&before=x"])
 async def test_a_page_that_cannot_be_is_refused(door: Door, query: str) -> None:
     async with door.serving(ScriptedModel(says("A."))) as served:
