@@ -201,6 +201,11 @@ VARIANTS: Final[list[tuple[str, str, tuple[AssistantPart, ...]]]] = [
         "<tool_call>\n<function=get_weather>\n<parameter=more>\n{'a': [True, None]}\n</parameter>\n</function>\n</tool_call>",
         (call("get_weather", '{"more": {"a": [true, null]}}'),),
     ),
+    (
+        "qwen_xml",
+        '<tool_call>\n<function=get_weather>\n<parameter=city type="string">\nParis\n</parameter>\n</function>\n</tool_call>',
+        (PARIS,),
+    ),
     ("seed", "<seed:tool_call><function=now></function></seed:tool_call>", (call("now", "{}"),)),
     ("glm", "<tool_call>now</tool_call>", (call("now", "{}"),)),
     ("glm", '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>', (call("now", "{}"),)),

@@ -32,7 +32,8 @@ _TEXT: Final = frozenset({"string"})
 _NAMES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 _NAME: Final = re.compile(r"[\w.\-/:]+")  # one that has no tag around it
 _ATTRIBUTE: Final = re.compile(r"""\bname\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
-_ANY_ATTRIBUTE: Final = re.compile(r"""\b\w+\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_FIRST_ATTRIBUTE: Final = re.compile(r"""\w+\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_BEFORE_ATTRIBUTES: Final = re.compile(r"""["']?([^\s"'=]+)["']?\s+\w+\s*=\s*["']""")
 # What a tag says of the type of its value: `string="true"` from DeepSeek, `type="string"` from Kimi K3.
 _IS_TEXT: Final = re.compile(
     r"""\b(?:string\s*=\s*["']?(true|false)|type\s*=\s*["']?(string|number|integer|boolean|null|object|array)\b)"""
@@ -276,9 +277,11 @@ class TagCalls:
 
 
 def _name_in(tag: str) -> str:
-    """The name a tag says: in an attribute, in the first if none is called so, or as all of it."""
+    """The name a tag says: in an attribute, in the first if none is called so, or as what stands before attributes."""
     if found := _ATTRIBUTE.search(tag):
         return found[1] or found[2] or found[3] or ""
-    if found := _ANY_ATTRIBUTE.search(tag):
+    if found := _FIRST_ATTRIBUTE.match(tag):
         return found[1] or found[2] or ""
+    if found := _BEFORE_ATTRIBUTES.match(tag):
+        return found[1]
     return tag.strip("\"'= ")
