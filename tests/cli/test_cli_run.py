@@ -100,6 +100,8 @@ def test_no_command_at_all_is_exit_2_with_what_can_be_done(capsys: pytest.Captur
             ["serve", "--port", "many"],
             "argument -p/--port: invalid int value: 'many'; 'ronda serve --help' says what it takes",
         ),
+        (["keys"], "'ronda keys' needs a word behind it: create, list, revoke, audit"),
+        (["sessions"], "'ronda sessions' needs a word behind it: list, show, export, import, fork, delete"),
         (
             ["validate"],
             "the following arguments are required: FILE.prompty|FILE.eval.yaml; 'ronda validate --help' says what it takes",

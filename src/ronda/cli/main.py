@@ -125,6 +125,14 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """In one line: eight lines of usage above it hide what is wrong."""
+        if message.startswith("the following "):
+            missing = [
+                action
+                for action in self._actions
+                if action.choices and action.dest in message.replace(",", " ").split()
+            ]
+            if missing:
+                message = f"{self.prog!r} needs a word behind it: {', '.join(missing[0].choices or ())}"
         from_argparse = message.startswith(("argument ", "the following "))  # ours say the way out themselves
         hint = f"; '{self.prog} --help' says what it takes" if from_argparse else ""
         self.exit(2, f"ronda: {message}{hint}\n")
