@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -411,6 +412,20 @@ async def test_where_the_keys_cannot_be_read_nobody_is_let_in() -> None:
         await auth.owner(headers)
     catalog.broken = False
     assert await auth.owner(headers) == "ann"
+
+
+async def test_a_connection_that_is_refused_is_no_error_in_the_log(
+    door: Door, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else any program that can reach the port fills the log."""
+    caplog.set_level(logging.ERROR, logger="uvicorn.error")
+    monkeypatch.setattr(logging.getLogger("uvicorn.error"), "handlers", [caplog.handler])
+    async with guarded(door) as behind:
+        [row] = [row for row in ROWS if (row.method, row.path) == (WEBSOCKET, "/v1/responses")]
+        status, _, _ = await behind.request(row, bearer("rk_wrong"))
+        async with behind.served.http.get(f"{behind.served.url}/models") as answer:  # when the first is over
+            assert answer.status == 401
+    assert (status, [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]) == (401, [])
 
 
 async def test_a_connection_does_not_outlive_its_key(door: Door) -> None:

@@ -15,7 +15,7 @@ from ronda.server.http.body_memory import UNBOUNDED, UNCOUNTED, BodyMemory, NoRo
 from ronda.server.http.fair_reads import PIECE, STALL_SECONDS, Pieces
 
 if TYPE_CHECKING:
-    from uvicorn._types import ASGIReceiveEvent
+    from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 
 MAX_FRAGMENTS: Final = 10_000  # of one message
 
@@ -67,6 +67,11 @@ class BoundedSockets(Pieces, WebSocketsSansIOProtocol):
             self._release()
         self.go_on()
         return message
+
+    async def send(self, message: ASGISendEvent) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True  # else uvicorn reports an error of ours for each request that is refused
 
     def handle_parser_exception(self) -> None:
         if self.conn.close_sent is None:  # it spoke before it was let in: it gets no goodbye
