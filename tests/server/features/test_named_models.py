@@ -25,6 +25,7 @@ from ronda.server.check_config import check_config
 from ronda.server.features.models.fallback import Candidate, CoolDown, FallbackModel, reason_of
 from ronda.server.features.models.settings import NamedModel
 from ronda.server.features.table import make_config
+from ronda.store.keys import new_key
 from ronda.tools.function import as_tool
 
 
@@ -81,6 +82,33 @@ async def test_a_request_names_the_model_that_answers(door: Door, tmp_path: Path
     assert (said, answers[-1][0]) == (["quick", "own", "quick"], 404)
     assert answers[2][1]["warnings"] == ["'safe' did not answer: down; 'fast' answered instead"]
     assert {"fast", "safe"} <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("scopes", "listed"),
+    [
+        (("model:fast",), ["fast"]),
+        (("model:script:test",), ["default", "test"]),
+        (("agent:none",), ["default", "test", "fast", "other"]),
+    ],
+)
+async def test_a_key_sees_the_models_that_it_may_ask(
+    door: Door, tmp_path: Path, scopes: tuple[str, ...], listed: list[str]
+) -> None:
+    models = {name: {"model": script(tmp_path, f"{name}.json", "x")} for name in ("fast", "other")}
+    async with door.serving(ScriptedModel(), models=models) as served:
+        key, row = new_key("ann", 1.0, scopes)
+        await served.server.catalog.keys.add(row)
+        async with served.http.get(f"{served.url}/models", headers={"authorization": f"Bearer {key}"}) as answer:
+            names = [one["id"] for one in (await answer.json())["data"]]
+        asked = []
+        for name in listed:
+            body = body_for("chat", stream=False) | {"model": name}
+            url, headers = f"{served.url}/chat/completions", {"authorization": f"Bearer {key}"}
+            async with served.http.post(url, json=body, headers=headers) as answer:
+                asked.append(answer.status)
+    assert names == listed
+    assert 403 not in asked
 
 
 async def test_each_model_of_a_chain_has_its_own_price(door: Door, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ from ronda.providers.http.transport import Transport
 from ronda.server.http.failure import without_paths
 from ronda.server.services.models import Target, TargetOpening
 from ronda.server.services.toolbox import Toolbox
+from ronda.store.scopes import Scopes
 from ronda.trace.spans import Tracer
 
 ENDING = ".prompty"
@@ -92,6 +93,9 @@ class AgentFiles:
     def names(self) -> Iterable[str]:
         paths = sorted(self._folder.rglob(f"*{ENDING}"))
         return [path.relative_to(self._folder).as_posix().removesuffix(ENDING) for path in paths]
+
+    def names_for(self, scopes: Scopes) -> Iterable[str]:
+        return [name for name in self.names() if scopes.allows_agent((name,))]
 
     def prompty(self, name: str) -> Prompty | None:
         """The file of this name, or that calls itself so, as it is on disk now, if it can be used."""

@@ -168,11 +168,14 @@ def _forbidden(kind: str, name: str) -> Forbidden:
 
 
 class Source(Protocol):
-    """Keeps agents: one set for all owners, or each of one owner's."""
+    """Keeps agents, or more models: one set for all owners, or each of one owner's."""
 
     async def find(self, name: str, owner: str) -> Target | None: ...
 
     def names(self) -> Iterable[str]: ...
+
+    def names_for(self, scopes: Scopes) -> Iterable[str]:
+        """Those of `names` that a key may ask for."""
 
 
 class Models:
@@ -223,8 +226,7 @@ class Models:
     def names_for(self, scopes: Scopes) -> list[str]:
         """Those of `names` that a key may ask for. An agent's own model is looked at when the agent is asked."""
         own = ["default", self.default.name, *self._aliases] if scopes.allows_model(self._names) else []
-        agents = [name for source in self._sources for name in source.names()]
-        return [*own, *[name for name in agents if scopes.allows_agent((name,))]]
+        return [*own, *[name for source in self._sources for name in source.names_for(scopes)]]
 
     async def load(self) -> list[str]:
         """Load what runs on this machine ahead of its first request; lines that say what was chosen for it."""

@@ -21,6 +21,7 @@ from ronda.server.features.models.settings import ModelSettings, NamedModel
 from ronda.server.features.models.upstreams import RENEWED, TABLES, LimitedModel, UpstreamRows, Upstreams
 from ronda.server.features.prices.settings import PriceSettings
 from ronda.server.services.models import CoolingModels, Source, Target, examine_model
+from ronda.store.scopes import Scopes
 
 DEFAULT = "default"
 
@@ -153,6 +154,9 @@ class NamedModels(Feature):
 
     def names(self) -> Iterable[str]:
         return self.named
+
+    def names_for(self, scopes: Scopes) -> Iterable[str]:
+        return [name for name, target in self.named.items() if scopes.allows_model((name, target.spec))]
 
 
 def _check_more(own: str, part: ModelSettings) -> Iterable[Finding]:
