@@ -16,6 +16,7 @@ from ronda.errors import BadRequest
 from ronda.local import schema_bounds
 from ronda.local.markup.custom import Custom, lark_of
 from ronda.schema.bounds import MAX_STATES, count_states
+from ronda.schema.subschemas import sum_up
 
 MAX_BYTES: Final = 64 * 1024
 MAX_WORDS: Final = 10_000
@@ -141,25 +142,21 @@ class _Reading:
         return end
 
     def _sum(self) -> None:
-        """Rules that lead to rules, with a stack of our own. One that comes back to itself goes no deeper by that."""
-        done: dict[str, tuple[int, int]] = {}
-        opened: set[str] = set()
-        stack = list(self._rules)
-        while stack:
-            name = stack[-1]
-            uses = self._rules.get(name, [])
-            if name in done:
-                stack.pop()
-            elif name not in opened:
-                opened.add(name)
-                stack += [use.name for use in uses if use.name in self._rules and use.name not in opened]
-            else:
-                stack.pop()
-                below = [(*done.get(use.name, (0, 1)), use.times) for use in uses]
-                levels = 1 + max((levels for levels, _, _ in below), default=0)
-                repeats = max((repeats * times for _, repeats, times in below), default=1)
-                if levels > MAX_LEVELS:
-                    raise _refusal(f"its rules lead through more than {MAX_LEVELS} others", f"{MAX_LEVELS} levels")
-                if repeats > MAX_REPEATS:
-                    raise _refusal(f"repetitions come to {repeats}", f"{MAX_REPEATS}, those in one another multiplied")
-                done[name] = levels, repeats
+        """Rules that lead to rules. One that comes back to itself goes no deeper by that."""
+
+        def below(name: str) -> list[list[str]]:
+            return [[use.name for use in self._rules.get(name, ())]]
+
+        def add(name: str, sums: list[list[tuple[int, int]]]) -> tuple[int, int]:
+            if name not in self._rules:  # a text
+                return 0, 1
+            levels = 1 + max((levels for levels, _ in sums[0]), default=0)
+            uses = zip(self._rules[name], sums[0], strict=True)
+            repeats = max((repeats * use.times for use, (_, repeats) in uses), default=1)
+            if levels > MAX_LEVELS:
+                raise _refusal(f"its rules lead through more than {MAX_LEVELS} others", f"{MAX_LEVELS} levels")
+            if repeats > MAX_REPEATS:
+                raise _refusal(f"repetitions come to {repeats}", f"{MAX_REPEATS}, those in one another multiplied")
+            return levels, repeats
+
+        sum_up(self._rules, str, below, add, (0, 1))

@@ -14,7 +14,7 @@ import msgspec
 
 from ronda.errors import BadRequest
 from ronda.schema.bounds import SchemaError
-from ronda.schema.subschemas import follow
+from ronda.schema.subschemas import follow, sum_up
 
 MAX_BYTES: Final = 128 * 1024  # OpenAI takes 120,000 characters
 MAX_LEVELS: Final = 250  # of JSON, references followed; the compiler breaks down at some 3000
@@ -103,25 +103,18 @@ class _Measure:
                 self._anchors[name] = node
 
     def _sum(self) -> tuple[int, int]:
-        """How deep the root goes, and how many items of items it may have. A stack, since that may be very deep."""
-        done: dict[int, tuple[int, int]] = {}
-        opened: dict[int, list[Any]] = {}
-        stack: list[Any] = [self._root]
-        while stack:
-            node = stack[-1]
-            if id(node) in done:
-                stack.pop()
-            elif id(node) not in opened:
-                parts = opened[id(node)] = [*_parts(node), *self._target(node)]
-                stack += [part for part in parts if id(part) not in opened]
-            else:
-                stack.pop()
-                # What is open and not done is above us: a schema that comes back to itself goes no deeper by that.
-                below = [done.get(id(part), (0, 1)) for part in opened[id(node)]]
-                levels = 1 + max((levels for levels, _ in below), default=0)
-                items = max((items for _, items in below), default=1) * _repeats(node)
-                done[id(node)] = levels, min(items, MAX_NESTED_COUNT**2)
-        return done[id(self._root)]
+        """How deep the root goes, and how many items of items it may have."""
+
+        def below(node: Any) -> list[list[Any]]:
+            return [[*_parts(node), *self._target(node)]]
+
+        def add(node: Any, sums: list[list[tuple[int, int]]]) -> tuple[int, int]:
+            levels = 1 + max((levels for levels, _ in sums[0]), default=0)
+            items = max((items for _, items in sums[0]), default=1) * _repeats(node)
+            return levels, min(items, MAX_NESTED_COUNT**2)
+
+        # A schema that comes back to itself goes no deeper by that.
+        return sum_up([self._root], id, below, add, (0, 1))[id(self._root)]
 
     def _target(self, node: Any) -> Iterator[Any]:
         if not isinstance(node, dict):

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import msgspec
 
 from ronda.errors import BadRequest
-from ronda.schema.subschemas import Schema, Spot, follow, subschemas
+from ronda.schema.subschemas import Schema, Spot, follow, subschemas, sum_up
 
 MAX_DEPTH: Final = 100  # of the JSON text; the compiler gives up at 255
 MAX_SUBSCHEMAS: Final = 10_000  # compiling is quadratic in the number of references
@@ -133,32 +133,27 @@ class _Survey:
                 self._anchors.setdefault("", []).append(node)
 
     def _sum(self) -> tuple[int, int]:
-        """Cost and growth of the root, each subschema summed once. A stack, since a chain of references may be long."""
-        done: dict[int, tuple[int, int]] = {}
-        opened: dict[int, tuple[list[Schema], list[Schema]]] = {}
-        stack, links = [self._root], 0
-        while stack:
-            node = stack[-1]
-            if id(node) in done:
-                stack.pop()
-            elif id(node) not in opened:
-                every, one = opened[id(node)] = self._children(node)
-                links += len(every) + len(one)
-                if links > MAX_LINKS:
-                    raise SchemaError(f"more than {MAX_LINKS} links between subschemas")
-                stack += [child for child in (*every, *one) if id(child) not in opened]
-            else:
-                stack.pop()
-                # What is open and not done is above us: the schema comes back to it, one level of the value later.
-                added, either = ([done.get(id(child), (1, 1)) for child in group] for group in opened[id(node)])
-                cost = (
-                    self._weight(node) + sum(cost for cost, _ in added) + max((cost for cost, _ in either), default=0)
-                )
-                growth = sum(growth for _, growth in added) + max((growth for _, growth in either), default=0)
-                if "unevaluatedProperties" in node or "unevaluatedItems" in node:
-                    cost *= cost  # asks every other subschema again what it has seen
-                done[id(node)] = min(cost, MAX_WORK + 1), min(growth, MAX_WORK)
-        return done[id(self._root)]
+        """Cost and growth of the root."""
+        links = 0
+
+        def below(node: Schema) -> tuple[list[Schema], list[Schema]]:
+            nonlocal links
+            groups = self._children(node)
+            links += sum(map(len, groups))
+            if links > MAX_LINKS:
+                raise SchemaError(f"more than {MAX_LINKS} links between subschemas")
+            return groups
+
+        # The schema comes back to one that is above it one level of the value later.
+        return sum_up([self._root], id, below, self._add, (1, 1))[id(self._root)]
+
+    def _add(self, node: Schema, sums: list[list[tuple[int, int]]]) -> tuple[int, int]:
+        added, either = sums
+        cost = self._weight(node) + sum(cost for cost, _ in added) + max((cost for cost, _ in either), default=0)
+        growth = sum(growth for _, growth in added) + max((growth for _, growth in either), default=0)
+        if "unevaluatedProperties" in node or "unevaluatedItems" in node:
+            cost *= cost  # asks every other subschema again what it has seen
+        return min(cost, MAX_WORK + 1), min(growth, MAX_WORK)
 
     def _weight(self, node: Schema) -> int:
         weight = 1

@@ -1,13 +1,18 @@
-"""A JSON Schema → the schemas in it, by the keywords that hold them in any draft; and where a JSON pointer leads."""
+"""A JSON Schema → the schemas in it, by the keywords that hold them in any draft; and where a JSON pointer leads.
+
+And the walk that sums up what may lead to itself, for all that bounds what clients send.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 Schema = dict[str, Any]
+Node = TypeVar("Node")
+Sum = TypeVar("Sum")
 
 SCHEMA_MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 SCHEMA_LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems", "items")  # `items` was a list before 2020-12
@@ -99,3 +104,32 @@ def follow(node: Any, pointer: str) -> Schema | bool | None:
         else:
             return None
     return node if isinstance(node, (dict, bool)) else None
+
+
+def sum_up(
+    roots: Iterable[Node],
+    key: Callable[[Node], Hashable],
+    below: Callable[[Node], Sequence[Sequence[Node]]],
+    add: Callable[[Node, list[list[Sum]]], Sum],
+    again: Sum,
+) -> dict[Hashable, Sum]:
+    """The sum of each node, by its key. `below`: what a node leads to, in groups; `add`: a node and the sums of those → its own.
+
+    Each is summed once. `again` is the sum of one that is open above: there the walk comes back to itself. The stack is our own,
+    since a chain of references may be longer than Python's.
+    """
+    done: dict[Hashable, Sum] = {}
+    opened: dict[Hashable, Sequence[Sequence[Node]]] = {}
+    stack = list(roots)
+    while stack:
+        node = stack[-1]
+        if key(node) in done:
+            stack.pop()
+        elif key(node) not in opened:
+            groups = opened[key(node)] = below(node)
+            stack += [child for group in groups for child in group if key(child) not in opened]
+        else:
+            stack.pop()
+            groups = opened[key(node)]
+            done[key(node)] = add(node, [[done.get(key(child), again) for child in group] for group in groups])
+    return done
