@@ -165,7 +165,16 @@ _SESSION_PAGE: Final = Named(
     "SessionDocument",
     {
         "messages?": [{"*": Any}],
-        "data?": [{"index": int, "run": (str, None), "round": (int, None), "at": float, "messages": [{"*": Any}], "turn?": {"*": Any}}],
+        "data?": [
+            {
+                "index": int,
+                "run": (str, None),
+                "round": (int, None),
+                "at": float,
+                "messages": [{"*": Any}],
+                "turn?": {"*": Any},
+            }
+        ],
         "has_more?": bool,
         "next?": (str, None),
     },
