@@ -14,6 +14,7 @@ came without one has a trace whose id is made from its own.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections import OrderedDict
@@ -21,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Raw
@@ -48,6 +50,7 @@ _CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"  # the co
 _MAX_TEXT: Final = (
     100_000  # characters of one attribute: collectors refuse larger messages (4 MB for a batch, by default)
 )
+_ASK_SECONDS: Final = 5.0  # that the doctor waits for a collector
 _MAX_RUNS: Final = (
     10_000  # runs at a time that something is remembered of; a run that never ends must not stay for ever
 )
@@ -442,6 +445,38 @@ def _resource() -> Any:
 
     named = "OTEL_SERVICE_NAME" in os.environ or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     return Resource.create({"service.version": __version__} | ({} if named else {"service.name": "ronda"}))
+
+
+def ask_collector() -> dict[str, tuple[str, bool | None]]:
+    """Of each signal, where it goes (scheme and host), and whether the collector takes it (None: it is switched off). An empty
+    request is sent, which collectors have to take. It waits for the collector: not for an event loop."""
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
+    from opentelemetry.sdk.trace.export import SpanExportResult
+
+    def takes_traces() -> bool:
+        return OTLPSpanExporter(timeout=_ASK_SECONDS).export(()) is SpanExportResult.SUCCESS
+
+    def takes_metrics() -> bool:
+        return OTLPMetricExporter(timeout=_ASK_SECONDS).export(MetricsData([])) is MetricExportResult.SUCCESS
+
+    log = logging.getLogger("opentelemetry.exporter")  # which would write of it what the answer says anyway
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        return {
+            signal: (_place_of(signal.upper()), None if _is_switched_off(signal.upper()) else takes())
+            for signal, takes in (("traces", takes_traces), ("metrics", takes_metrics))
+        }
+    finally:
+        log.setLevel(level)
+
+
+def _place_of(signal: str) -> str:
+    names = (f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    url = urlsplit(next((os.environ[name] for name in names if os.environ.get(name)), "http://localhost:4318"))
+    return f"{url.scheme}://{url.netloc.rpartition('@')[2]}" if url.netloc else "what is no URL"
 
 
 def _is_switched_off(signal: str) -> bool:

@@ -11,8 +11,9 @@ import openai
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from tests.interaction.doors import Door, Json, Served, soon, user
-from tests.interaction.upstreams import Upstream, answers
+from tests.interaction.upstreams import Upstream, answers, refuses
 from tests.server.features.spender import open_place
+from tests.server.features.test_system import doctor_of
 
 from ronda import tool
 from ronda.core.events import Budget, RunStarted
@@ -131,6 +132,17 @@ async def test_what_an_address_does_not_take_is_sent_again_later(door: Door) -> 
     assert waiting["next_try_at"] - waiting["created_at"] >= WAITS[0]
     assert hook.bodies[0] == hook.bodies[1]
     assert hook.heads[0]["webhook-id"] == hook.heads[1]["webhook-id"]
+
+
+async def test_the_doctor_counts_what_was_not_taken(door: Door) -> None:
+    async with sending(door, ScriptedModel(says("over"))) as sender, Upstream(refuses(503, "later")) as hook:
+        [works] = await doctor_of(sender.served, "notices")
+        await sender.subscribe(hook)
+        await sender.ask()
+        await sender.deliver()
+        [partly] = await doctor_of(sender.served, "notices")
+    assert (works.state, works.text) == ("works", "every notice was taken")
+    assert (partly.state, partly.text) == ("partly", "1 were not taken yet, 0 were given up")
 
 
 async def test_what_is_never_taken_is_given_up(door: Door) -> None:

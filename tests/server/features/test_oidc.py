@@ -17,6 +17,7 @@ from aiohttp.test_utils import TestServer
 from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.interaction.doors import Door, Served, soon
 from tests.server.features.test_sign_in import Browser
+from tests.server.features.test_system import doctor_of
 
 from ronda.errors import BadConfig
 from ronda.server.features.running import check_features
@@ -291,6 +292,17 @@ async def test_a_provider_that_is_not_there_is_told_in_one_sentence(door: Door) 
 
     assert status == 502
     assert "the sign-in provider could not be described" in page
+
+
+async def test_the_doctor_asks_for_the_provider(door: Door) -> None:
+    async with signing_in(door) as site:
+        await site.sign_in()
+        [works] = await doctor_of(site.served, "oidc")
+        await site.provider.server.close()
+        [fails] = await doctor_of(site.served, "oidc")
+
+    assert (works.state, works.text.endswith(" can be asked")) == ("works", True)
+    assert (fails.state, "could not be described" in fails.text) == ("fails", True)
 
 
 async def test_no_secret_of_a_sign_in_is_kept_or_logged(door: Door, caplog: pytest.LogCaptureFixture) -> None:

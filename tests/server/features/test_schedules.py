@@ -19,6 +19,7 @@ from tests.interaction.doors import Door, Json, Served, soon
 from tests.interaction.upstreams import Upstream, answers
 from tests.server.features.spender import open_place
 from tests.server.features.test_openapi import check_answer
+from tests.server.features.test_system import doctor_of
 
 from ronda.errors import BadRequest
 from ronda.server.features.schedules.feature import BY_COMMAND, NewSchedule, Schedules, make_schedule
@@ -194,6 +195,16 @@ async def test_missed_times_are_told_and_made_up_by_choice(door: Door) -> None:
         "all": [("started", 1, 3.0), ("started", 1, 2.0), ("started", 1, 1.0), ("started", 1, 0.0)],
     }
     assert sorted([one["data"]["count"] for one in hook.requests if one["type"] == "schedule.missed"]) == [3, 4]
+
+
+async def test_the_doctor_counts_what_was_missed_or_failed(door: Door) -> None:
+    async with clocked(door, ScriptedModel()) as site:
+        made = await site.add()
+        [works] = await doctor_of(site.served, "schedules")
+        await site.fire(made["next_at"] + 3600.0)
+        [partly] = await doctor_of(site.served, "schedules")
+    assert (works.state, works.text) == ("works", "1 of them; none was missed or failed in the last day")
+    assert (partly.state, partly.text) == ("partly", "in the last day 1 were missed, and 0 could not start")
 
 
 async def test_a_schedule_is_paused_and_resumed_without_missing_anything(door: Door) -> None:

@@ -49,6 +49,13 @@ async def _post(served: Any, path: str, name: str, headers: dict[str, str] | Non
         return answer.status, await answer.json()
 
 
+async def doctor_of(served: Any, name: str) -> list[Line]:
+    """What one feature says to the doctor: without the rest, which starts a browser."""
+    [feature] = [one for one in served.server.features.all if one.name == name]
+    async with soon():
+        return list(await feature.doctor())
+
+
 async def test_the_machine_and_the_server_are_described(door: Door) -> None:
     async with (
         door.serving(ScriptedModel()) as served,
@@ -114,6 +121,20 @@ async def test_what_is_not_served_is_refused_by_name(door: Door, path: str) -> N
     async with door.serving(ScriptedModel()) as served:
         status, body = await _post(served, path, "default")
     assert (status, body["error"]["code"], path in body["error"]["message"]) == (404, "not_supported", True)
+
+
+async def test_the_doctor_reads_the_files_of_agents(
+    door: Door, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    (tmp_path / "good.prompty").write_text("---\nname: good\nmodel: openai-chat:m\n---\nsystem:\nBe kind.\n")
+    async with door.serving(ScriptedModel(), agents=str(tmp_path)) as served:
+        [works] = await doctor_of(served, "agents")
+    (tmp_path / "bad.prompty").write_text("---\nname: [\n---\n")
+    async with door.serving(ScriptedModel(), agents=str(tmp_path)) as served:
+        partly, *_ = await doctor_of(served, "agents")
+    assert (works.state, works.text) == ("works", f"{tmp_path} has 1")
+    assert (partly.state, "the agent 'bad' cannot be used" in partly.text) == ("partly", True)
 
 
 class Well(Feature):

@@ -16,11 +16,13 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from tests.interaction.doors import Door, Served, user
 from tests.interaction.upstreams import Upstream, answers, call, completes
+from tests.server.features.test_system import doctor_of
 
 from ronda import Agent, resume_agent_async, run_agent_async, tool
 from ronda.core.parts import Usage
 from ronda.core.prices import Price
 from ronda.journal.memory import MemoryJournal
+from ronda.server.features.contract import Line
 from ronda.testing import ScriptedModel, calls, says
 from ronda.tools.function import as_tool
 from ronda.trace import OpenTelemetry
@@ -46,9 +48,14 @@ class Told:
 @dataclass
 class Collector:
     url: str = ""
+    runner: web.AppRunner | None = None
     bodies: list[bytes] = field(default_factory=list)
     spans: list[Told] = field(default_factory=list)
     metrics: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    async def close(self) -> None:
+        if self.runner is not None:
+            await self.runner.cleanup()
 
     def named(self, name: str) -> list[Told]:
         return [span for span in self.spans if span.name == name]
@@ -93,7 +100,7 @@ async def collecting(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Collector
     app = web.Application()
     app.router.add_post("/v1/traces", collector.take_traces)
     app.router.add_post("/v1/metrics", collector.take_metrics)
-    runner = web.AppRunner(app)
+    runner = collector.runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -103,7 +110,7 @@ async def collecting(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Collector
     try:
         yield collector
     finally:
-        await runner.cleanup()
+        await collector.close()
 
 
 @asynccontextmanager
@@ -170,6 +177,22 @@ async def test_either_is_switched_off_by_its_variable(door: Door, monkeypatch: p
     ):
         await served.ask(stream=False)
     assert (bool(collector.spans), bool(collector.metrics)) == (signal == "METRICS", signal == "TRACES")
+
+
+async def test_the_doctor_asks_whether_the_collector_takes_what_is_sent(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with collecting(monkeypatch) as collector, traced(door, ScriptedModel(), otel=True) as served:
+        works = await doctor_of(served, "traces")
+        await collector.close()
+        monkeypatch.setenv("OTEL_METRICS_EXPORTER", "none")
+        fails = await doctor_of(served, "traces")
+    assert works == [Line(f"otel {one}", "works", f"{collector.url} takes them") for one in ("traces", "metrics")]
+    assert [(line.name, line.state, line.text) for line in fails] == [
+        ("otel traces", "fails", f"{collector.url} does not take them"),
+        ("otel metrics", "missing", "OTEL_METRICS_EXPORTER leaves them out"),
+    ]
+    assert CANARY not in repr([works, fails])
 
 
 async def test_content_is_told_where_it_is_asked_for(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:

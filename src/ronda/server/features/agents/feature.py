@@ -5,13 +5,14 @@ Agents that clients make are the Mistral door's; here they are tools, too.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ronda.server.doors.mistral.agents import StoredAgents
 from ronda.server.features.agents.as_tools import AgentTools, NamedAgents, tools_of_target
 from ronda.server.features.agents.settings import AgentSettings
-from ronda.server.features.contract import Feature, Services, TargetTools
+from ronda.server.features.contract import Feature, Line, Services, TargetTools
 from ronda.server.services.agent_files import AgentFiles
 from ronda.server.services.agents import AgentFolder
 from ronda.server.services.models import Source, Target
@@ -48,6 +49,14 @@ class Agents(Feature):
 
     async def target_tools(self, target: Target, owner: str) -> TargetTools | None:
         return await tools_of_target(self._table, self._toolbox.lent_to(owner), target) if self._table else None
+
+    async def doctor(self) -> Sequence[Line]:
+        if self._files is None:
+            return ()
+        problems = await asyncio.to_thread(self._files.report)
+        if not problems:
+            return [Line("agents", "works", f"{self._folder} has {len(list(self._files.names()))}")]
+        return [Line("agents", "partly", problem, "ronda validate FILE") for problem in problems]
 
     def startup_lines(self) -> Sequence[str]:
         if self._files is None:

@@ -36,7 +36,7 @@ from ronda.host.extension import Tap
 from ronda.server.config import ServerConfig
 from ronda.server.doors.chat import chat_error
 from ronda.server.features.budgets.settings import BudgetSettings
-from ronda.server.features.contract import Chore, Feature, Services
+from ronda.server.features.contract import Chore, Feature, Line, Services
 from ronda.server.features.notices.rows import OWNED, TABLES, Due, NewNotice, NoticeAddress, NoticeRows, Undelivered
 from ronda.server.http.incoming import Header, Incoming, Json
 from ronda.server.http.operations import Operation
@@ -111,6 +111,13 @@ class Notices(Feature):
             Chore("the sending of notices", _LOOK_SECONDS, self.deliver, per="all"),
             Chore("the forgetting of notices", 3600.0, self.forget, per="all"),
         ]
+
+    async def doctor(self) -> Sequence[Line]:
+        again, given_up = await self._rows.not_taken()
+        if not again and not given_up:
+            return [Line("notices", "works", "every notice was taken")]
+        text = f"{again} were not taken yet, {given_up} were given up"
+        return [Line("notices", "partly", text, "GET /v1/notices tells each owner why")]
 
     # ---- the address of a request ------------------------------------------------------------------------------------
 

@@ -165,6 +165,12 @@ class NoticeRows(TableStore):
         )
         return [Undelivered(row[0], row[1], row[2], bool(row[3]), *row[4:]) for row in rows]
 
+    async def not_taken(self) -> tuple[int, int]:
+        """Of all owners: how many are tried again, and how many were given up."""
+        rows = await self._rows("SELECT due IS NULL, COUNT(*) FROM notice WHERE tries > 0 GROUP BY due IS NULL")
+        counts = {bool(is_given_up): count for is_given_up, count in rows}
+        return counts.get(False, 0), counts.get(True, 0)
+
     async def forget(self, given_up: float, told: float) -> None:
         """Notices that were given up before the one time; what was told before the other; addresses of requests that nothing is
         on its way to."""

@@ -25,7 +25,7 @@ from ronda._extras import has_extra, install
 from ronda.errors import BadRequest
 from ronda.server.config import ServerConfig
 from ronda.server.doors.chat import chat_error
-from ronda.server.features.contract import Feature, Finding, Refused, Services
+from ronda.server.features.contract import Feature, Finding, Line, Refused, Services
 from ronda.server.features.oidc.provider import OidcProvider, SignInFailed
 from ronda.server.features.oidc.settings import OidcOptions, OidcSettings
 from ronda.server.features.oidc.users import TABLES, OidcUsers
@@ -136,6 +136,13 @@ class Oidc(Feature):
                 errors_are_pages=True,
             ),
         }
+
+    async def doctor(self) -> Sequence[Line]:
+        try:
+            await self._provider.check()
+        except SignInFailed as error:
+            return [Line("oidc", "fails", str(error), "issuer of [oidc] is the provider's address")]
+        return [Line("oidc", "works", f"{self._options.issuer} can be asked")]
 
     # ---- the two steps -----------------------------------------------------------------------------------------------
 

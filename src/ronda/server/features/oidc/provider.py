@@ -148,15 +148,23 @@ class OidcProvider:
             raise SignInFailed("the sign-in provider publishes no keys that can be read", 502) from error
         self._keys_until = self._clock() + _KEYS_SECONDS
 
+    async def check(self) -> None:
+        """Raises SignInFailed where it cannot be asked, or what it says of itself cannot be right."""
+        await self._read_keys(await self._read_description())
+
     async def _describe(self) -> _Metadata:
         if self._metadata is None or self._clock() >= self._metadata_until:
-            issuer = self._options.issuer
-            url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
-            found = _read(await self._ask("GET", url, "be described"), _Metadata, "description")
-            if found.issuer != issuer:  # else another provider's word would be taken for this one's
-                raise SignInFailed(f"the sign-in provider calls itself {found.issuer[:200]!r}, not {issuer!r}", 502)
-            self._metadata, self._metadata_until = found, self._clock() + _METADATA_SECONDS
+            self._metadata = await self._read_description()
+            self._metadata_until = self._clock() + _METADATA_SECONDS
         return self._metadata
+
+    async def _read_description(self) -> _Metadata:
+        issuer = self._options.issuer
+        url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
+        found: _Metadata = _read(await self._ask("GET", url, "be described"), _Metadata, "description")
+        if found.issuer != issuer:  # else another provider's word would be taken for this one's
+            raise SignInFailed(f"the sign-in provider calls itself {found.issuer[:200]!r}, not {issuer!r}", 502)
+        return found
 
     async def _ask(
         self,

@@ -25,7 +25,7 @@ from ronda.errors import BadRequest, NotFound, RondaError
 from ronda.server.config import ServerConfig
 from ronda.server.doors.chat import chat_error
 from ronda.server.doors.responses.create import ResponsesDoor, Seals
-from ronda.server.features.contract import Chore, Feature, Figure, Services
+from ronda.server.features.contract import Chore, Feature, Figure, Line, Services
 from ronda.server.features.schedules.rows import OWNED, TABLES, Firing, Missed, Schedule, ScheduleRows
 from ronda.server.features.schedules.times import Cron
 from ronda.server.http.auth import Caller, Unauthorized
@@ -46,6 +46,7 @@ MAX_SCHEDULES: Final = 100  # of one owner
 MAX_NAME: Final = 100  # characters
 BY_COMMAND: Final = "command"  # in the place of a key: the operator has made it with `ronda schedule`
 _MAX_BODY: Final = 256 * 1024
+_DAY: Final = 86400.0
 _LOOK_SECONDS: Final = 1.0
 _OWN: Final = Dialect("Ronda", chat_error)
 
@@ -94,6 +95,14 @@ class Schedules(Feature):
                 "counter",
                 "Firings of schedules, by what became of them.",
             )
+
+    async def doctor(self) -> Sequence[Line]:
+        missed, failed = await self._rows.went_wrong(self._clock() - _DAY)
+        if not missed and not failed:
+            there = len(await self._rows.all())
+            return [Line("schedules", "works", f"{there} of them; none was missed or failed in the last day")]
+        text = f"in the last day {missed} were missed, and {failed} could not start"
+        return [Line("schedules", "partly", text, "ronda schedule")]
 
     # ---- firing ------------------------------------------------------------------------------------------------------
 

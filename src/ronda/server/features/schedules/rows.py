@@ -116,6 +116,15 @@ class ScheduleRows(TableStore):
             found[schedule] = [Firing(*row) for row in await self._rows(question, (schedule,))]
         return found
 
+    async def went_wrong(self, since: float) -> tuple[int, int]:
+        """Of all owners: how many firings were missed, and how many failed."""
+        rows = await self._rows(
+            "SELECT state, SUM(count) FROM schedule_firing WHERE at >= ? AND state <> 'started' GROUP BY state",
+            (since,),
+        )
+        counts = {state: int(count) for state, count in rows}
+        return counts.get("missed", 0), counts.get("failed", 0)
+
     async def remove(self, schedule_id: str, owner: str | None = None) -> bool:
         """`owner` None: whosesoever it is."""
 

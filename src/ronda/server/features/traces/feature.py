@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from ronda.core.run import Run
 from ronda.drive import Provider, Tool
 from ronda.host.extension import Tap
 from ronda.server.config import ServerConfig
-from ronda.server.features.contract import Feature, Finding, Services
+from ronda.server.features.contract import Feature, Finding, Line, Services
 from ronda.server.features.redact.patterns import Redactor
 from ronda.server.features.traces.settings import TracesSettings
 from ronda.server.http.incoming import Incoming
@@ -55,6 +55,12 @@ class Traces(Feature):
         if self._otel is not None:
             await asyncio.to_thread(self._otel.close)
 
+    async def doctor(self) -> Sequence[Line]:
+        from ronda.trace.otel import ask_collector
+
+        found = await asyncio.to_thread(ask_collector)
+        return [_line(signal, place, takes) for signal, (place, takes) in found.items()]
+
     def request_came(self, request: Incoming, route: Route) -> None:
         from ronda.trace.otel import keep_parent
 
@@ -73,3 +79,13 @@ class Traces(Feature):
 
     def tap(self, run: Run) -> Tap | None:
         return None if self._otel is None else self._otel.tap(run)
+
+
+def _line(signal: str, place: str, takes: bool | None) -> Line:
+    name, switch = f"otel {signal}", f"OTEL_{signal.upper()}_EXPORTER"
+    if takes is None:
+        return Line(name, "missing", f"{switch} leaves them out")
+    if takes:
+        return Line(name, "works", f"{place} takes them")
+    helps = f"OTEL_EXPORTER_OTLP_ENDPOINT says where a collector is; {switch}=none leaves them out"
+    return Line(name, "fails", f"{place} does not take them", helps)
