@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from msgspec import Raw
+from tests.local.markup.shapes import OWN
 from tests.timeouts import soon
 
 from ronda.core.events import LogprobsDelta, Preview, TextDelta
 from ronda.core.output import fold
 from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolCall, ToolResult, ToolTurn, Turn, user
-from ronda.core.plan import AUTO, Options, ResponseFormat, ToolSpec
+from ronda.core.plan import AUTO, NONE, Options, ResponseFormat, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.errors import BadRequest, UpstreamError
 from ronda.local.engine import Engine
@@ -198,6 +199,21 @@ WORDS_TOOLS = """\
 {%- for call in message.tool_calls or [] %}<tool_call>{{ call.function.arguments | tojson }}</tool_call>{% endfor -%}
 <|im_end|>{% endfor %}
 {%- if add_generation_prompt %}<|im_start|>assistant{% endif %}"""
+
+
+async def test_a_model_that_writes_results_after_its_calls_is_stopped_there(
+    model_file: ModelFile, engine: Engine
+) -> None:
+    (shape,) = [one for one in OWN if one.model == "FunctionGemma"]
+    own = Engine(model_file, Sizing(1, 1024, 50), template=shape.template)
+    await own.load()
+    written = "I see.<start_function_response>response:now"
+    extra = {"grammar": Raw(msgspec.json.encode({"type": "regex", "value": written}))}
+    asked = ModelRequest([user("Now?")], (ToolSpec("now"),), NONE, Options(extra=extra), False, "run", 0, 1, {})
+
+    finished = await LocalModel(own).call(asked, lambda _: None)
+
+    assert (finished.turn.text, finished.turn.stop) == ("I see.", "stop")
 
 
 async def test_a_template_that_words_tools_is_used(model_file: ModelFile, engine: Engine) -> None:

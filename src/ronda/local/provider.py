@@ -111,6 +111,12 @@ class LocalModel:
         markers = set(self._family.markers)
         return {text: number for text, number in self._engine.header.controls.items() if text in markers}
 
+    def _stops(self, request: ModelRequest) -> tuple[str, ...]:
+        """What results of calls begin with, which are not the model's to write."""
+        if self._words_tools:
+            return self._family.stops
+        return () if type(request.turns[-1]) is ToolTurn else _RESULTS[:1]
+
     @property
     def _default_budget(self) -> int:
         return SMALL_MAX_TOKENS if self._engine.header.size < SMALL else DEFAULT_MAX_TOKENS
@@ -279,8 +285,8 @@ class LocalModel:
         budget = min(options.max_tokens or self._default_budget, room)
         thinking = opens_thinking(self._family, prompt)
         body = {**settings.body, "prompt": tokens, "n_predict": budget, "preserved_tokens": self._family.markers}
-        if request.tools and not self._words_tools and type(request.turns[-1]) is not ToolTurn:
-            body["stop"] = [*body.get("stop", ()), _RESULTS[0]]
+        if request.tools and (stops := self._stops(request)):
+            body["stop"] = [*body.get("stop", ()), *stops]
         if guided := self._guided_call(request, settings, min(budget, SMALL_MAX_TOKENS), thinking):
             body.pop("stop", None)
             return _PreparedCall(

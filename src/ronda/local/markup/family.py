@@ -69,6 +69,9 @@ class Family(Struct, frozen=True):
     # Markers that are control tokens: no text holds them, and none is made of text.
     control: frozenset[str] = frozenset()
     noise: tuple[str, ...] = ()  # markers that mean nothing inside an answer
+    stops: tuple[
+        str, ...
+    ] = ()  # markers that a model goes on with behind its calls, where results belong: no end to the engine
     bare: Literal["json", "python"] | None = None
     form: Form | None = None  # how we write calls ourselves; None: as `forms` says
 
@@ -225,6 +228,7 @@ FUNCTION_GEMMA: Final = Family(
     "function_gemma",
     (Wrapper("<start_function_call>", "<end_function_call>", "function_gemma"),),
     noise=("<escape>", "<start_function_response>", "<end_of_turn>"),
+    stops=("<start_function_response>",),
 )
 LFM2: Final = Family(
     "lfm2",
