@@ -32,6 +32,7 @@ from ronda.errors import ToolFailed
 from ronda.providers import Where, open_provider
 from ronda.server.features.budgets.settings import BudgetLimit, BudgetOptions
 from ronda.server.services.models import Target
+from ronda.store.scopes import Scopes
 from ronda.testing import Call, Line, calls, says
 from ronda.tools.function import as_tool
 from ronda.tools.mcp.config import McpServer
@@ -390,6 +391,9 @@ class Cast:
 
     def names(self) -> Iterable[str]:
         return list(self._targets)
+
+    def names_open_to(self, scopes: Scopes) -> Iterable[str]:
+        return self.names()
 
 
 def _with(words: str) -> Callable[[tuple[Turn, ...]], tuple[Turn, ...]]:

@@ -35,6 +35,7 @@ from ronda.journal.memory import MemoryJournal
 from ronda.journal.sqlite import SqliteJournal
 from ronda.providers.script import Call, Line, ScriptedModel, calls, says
 from ronda.server.services.models import Target
+from ronda.store.scopes import Scopes
 from ronda.store.sqlite_catalog import SqliteCatalog
 
 PICK = function("pick", color="string")
@@ -258,6 +259,9 @@ async def test_what_an_agent_says_around_a_conversation_is_said_once(door: Door,
 
         def names(self) -> list[str]:
             return ["pirate"]
+
+        def names_open_to(self, scopes: Scopes) -> list[str]:
+            return self.names()
 
     async with door.serving(model) as served:
         served.server.models.add(Pirates())

@@ -94,7 +94,7 @@ class AgentFiles:
         paths = sorted(self._folder.rglob(f"*{ENDING}"))
         return [path.relative_to(self._folder).as_posix().removesuffix(ENDING) for path in paths]
 
-    def names_for(self, scopes: Scopes) -> Iterable[str]:
+    def names_open_to(self, scopes: Scopes) -> Iterable[str]:
         return [name for name in self.names() if scopes.allows_agent((name,))]
 
     def prompty(self, name: str) -> Prompty | None:

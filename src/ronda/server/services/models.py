@@ -174,7 +174,7 @@ class Source(Protocol):
 
     def names(self) -> Iterable[str]: ...
 
-    def names_for(self, scopes: Scopes) -> Iterable[str]:
+    def names_open_to(self, scopes: Scopes) -> Iterable[str]:
         """Those of `names` that a key may ask for."""
 
 
@@ -223,10 +223,10 @@ class Models:
         if RIGHTS.get() is not None and not current_scopes().allows_model(self._names):
             raise _forbidden("model", self.default.name)
 
-    def names_for(self, scopes: Scopes) -> list[str]:
+    def names_open_to(self, scopes: Scopes) -> list[str]:
         """Those of `names` that a key may ask for. An agent's own model is looked at when the agent is asked."""
         own = ["default", self.default.name, *self._aliases] if scopes.allows_model(self._names) else []
-        return [*own, *[name for source in self._sources for name in source.names_for(scopes)]]
+        return [*own, *[name for source in self._sources for name in source.names_open_to(scopes)]]
 
     async def load(self) -> list[str]:
         """Load what runs on this machine ahead of its first request; lines that say what was chosen for it."""

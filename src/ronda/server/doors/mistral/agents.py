@@ -44,7 +44,7 @@ class StoredAgents:
     def names(self) -> Iterable[str]:
         return ()  # whose would be listed?
 
-    def names_for(self, scopes: Scopes) -> Iterable[str]:
+    def names_open_to(self, scopes: Scopes) -> Iterable[str]:
         return ()
 
     async def find(self, name: str, owner: str) -> ServedAgent | None:

@@ -45,7 +45,7 @@ class ListingDoor:
     @with_shape(shape_of)
     async def list_models(self, incoming: Incoming, shape: FileShape) -> ASGIApp:
         tools = self._tools()
-        names = self._models.names_for(current_scopes())
+        names = self._models.names_open_to(current_scopes())
         if (folder := self._agent_folder()) is None:
             return Json(encode(model_list([_model_object(name, shape, tools) for name in names], shape)))
         return Json(await aside(_list_with_agents, names, folder, shape, tools))

@@ -155,7 +155,7 @@ class NamedModels(Feature):
     def names(self) -> Iterable[str]:
         return self.named
 
-    def names_for(self, scopes: Scopes) -> Iterable[str]:
+    def names_open_to(self, scopes: Scopes) -> Iterable[str]:
         return [name for name, target in self.named.items() if scopes.allows_model((name, target.spec))]
 
 
