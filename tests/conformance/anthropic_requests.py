@@ -1,6 +1,6 @@
 """Every recorded Messages request, made of turns and written by our client's writer: the same request in meaning.
 
-Nobody reads such requests yet, so the turns are made here: of parts where a block says nothing that a part cannot hold, of
+Ronda reads no such requests yet, so the turns are made here: of parts where a block says nothing that a part cannot hold, of
 the recorded content itself where it does. They are written for the version of the API they were recorded with.
 """
 

@@ -14,7 +14,7 @@ from tests.conformance.recordings import Json
 NOT_SENT = {"refusal", "annotations", "audio", "function_call", "index"}
 # Where an upstream's reasoning may stand. Clients may send it back or leave it out.
 REASONING = {"reasoning", "reasoning_content", "reasoning_details"}
-# Of an answer, in nobody's documentation of requests: ours come back as they came.
+# Of an answer, and in no vendor's documentation of requests: ours come back as they came.
 THEIR_OWN = {"extra_content", "thought_signature", "executed_tools"}
 
 ANY_OBJECT: tuple[Json, ...] = ({}, {"type": "object"}, {"type": "object", "properties": {}})

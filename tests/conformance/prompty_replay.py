@@ -2,7 +2,7 @@
 run must leave the same trajectory behind.
 
 The inputs of these vectors hold no script (those of `permission_denied` and `tool_success` are the same to the letter); what was
-recorded is in the trajectory itself: which round asked for which tools, what was permitted, what failed, when somebody
+recorded is in the trajectory itself: which round asked for which tools, what was permitted, what failed, when it was
 cancelled. Everything else in it (order, numbers, checkpoints, how it ends) is the loop's.
 """
 

@@ -58,7 +58,7 @@ def prompty_total(data: Path) -> str:
     unchecked = sorted({name for name in names if name not in _PASSED})
     passed = sum(count for name, count in _PASSED.items() if name in names)
     return f"prompty vectors: {passed}/{len(entries)}" + (
-        f" (nobody checks {', '.join(unchecked)})" if unchecked else ""
+        f" (not checked: {', '.join(unchecked)})" if unchecked else ""
     )
 
 

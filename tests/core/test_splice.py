@@ -53,7 +53,7 @@ STORED: tuple[Turn, ...] = (U1, call("c1", "Let me see."), result("c1"), A1, U2,
         pytest.param([U1, A2, U2], [U1, A2, U2], 1, 2, id="another answer than was given"),
         pytest.param([U3], [*STORED, U3], 6, 1, id="nothing shared, unanswered"),
         pytest.param([U2, U3], [*STORED, U2, U3], 6, 2, id="nothing shared, two at once"),
-        pytest.param([U2, A2, U3], [U2, A2, U3], 0, 3, id="nothing shared, somebody answers"),
+        pytest.param([U2, A2, U3], [U2, A2, U3], 0, 3, id="nothing shared, with an answer between"),
         pytest.param([BE_KIND, U3], [BE_KIND, *STORED, U3], 6, 1, id="instructions stand first"),
         pytest.param(
             [BE_KIND, U1, A1, BE_SHORT, U2, A2, U3],

@@ -53,7 +53,7 @@ def given(said: Said, place: int = 0) -> str:
 
 
 def in_order(said: Said) -> Said:
-    """Calls that run side by side are recorded as they end; which is first is nobody's business here."""
+    """Calls that run side by side are recorded as they end; which is first does not matter here."""
     said.records.sort(key=lambda record: (record["round"], record["tool_call_id"]))
     return said
 

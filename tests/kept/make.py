@@ -2,7 +2,7 @@
 
     python -m tests.kept.make tests/kept/VERSION        write it as this version does
 
-A folder is written once, when its version is released, and never again: a version that cannot read it has broken somebody's data.
+A folder is written once, when its version is released, and never again: a version that cannot read it has broken a user's data.
 It holds a data folder (`journal.sql`, `catalog.sql`, as SQLite dumps itself), a database (`postgres.sql`, by pg_dump) and what
 the server answered (`sqlite.json`, `postgres.json`).
 """

@@ -124,7 +124,7 @@ class Outside:
         for name, listener in (("tcp", self._tcp), ("unix", self._unix), ("abstract", self._abstract)):
             try:
                 listener.accept()
-                found.append(f"somebody connected by {name}")
+                found.append(f"a program outside connected by {name}")
             except BlockingIOError:
                 continue
         for name, receiver in (("udp", self._udp), ("abstract", self._datagrams), ("unix", self._unix_datagrams)):

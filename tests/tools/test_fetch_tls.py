@@ -1,4 +1,4 @@
-"""Fetching over https: from a server whose certificate an authority of ours has signed, or nobody."""
+"""Fetching over https: from a server whose certificate an authority of ours has signed, or none."""
 
 from __future__ import annotations
 

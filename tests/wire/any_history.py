@@ -260,7 +260,7 @@ SPOKEN: dict[str, Callable[[], st.SearchStrategy[AssistantTurn]]] = {
 
 @st.composite
 def results_of(draw: st.DrawFn, turn: AssistantTurn) -> list[Turn]:
-    """All results, some, in any order, one twice, one of nobody's; or none at all."""
+    """All results, some, in any order, one twice, one of a call that was never made; or none at all."""
     results = [
         ToolResult(call.id, draw(SAID), draw(st.booleans()), tuple(draw(st.lists(MEDIA, max_size=2))))
         for call in turn.calls

@@ -1,4 +1,4 @@
-"""A run's events as JSON: what is written is read again, fits its schema, and keeps what is nobody's business to itself."""
+"""A run's events as JSON: what is written is read again, fits its schema, and leaves out what no client may see."""
 
 from __future__ import annotations
 

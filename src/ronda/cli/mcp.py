@@ -35,7 +35,7 @@ def mcp(arguments: argparse.Namespace) -> int:
     try:
         tools = asyncio.run(_log_in(server, arguments))
     except (ToolFailed, TimeoutError) as error:
-        raise BadConfig(f"no login at '{server.name}': {error or 'nobody has answered'}") from error
+        raise BadConfig(f"no login at '{server.name}': {error or 'no answer came in time'}") from error
     print(f"logged in to '{server.name}', which has {tools} tools")
     return 0
 

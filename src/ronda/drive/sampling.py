@@ -40,7 +40,7 @@ async def ask_model(driver: Driver, call_id: str, turns: Sequence[Turn], options
     most = driver.run.plan.limits.answer_bytes
     request = ModelRequest(turns, (), AUTO, options, False, driver.run.id, driver.run.round, 1, {}, most)
     try:
-        finished = await driver.provider.call(request, _to_nobody)
+        finished = await driver.provider.call(request, _drop_previews)
     except (UpstreamError, BadRequest) as error:
         raise ToolFailed(f"the model gave no answer: {error}") from error
     times, used = driver.sampled[call_id]
@@ -48,5 +48,5 @@ async def ask_model(driver: Driver, call_id: str, turns: Sequence[Turn], options
     return finished
 
 
-def _to_nobody(previews: object) -> None:
+def _drop_previews(previews: object) -> None:
     return

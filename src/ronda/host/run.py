@@ -367,7 +367,7 @@ class LiveRun(Driven):
             self.run,
             self.provider if self._calls is None else self._calls,
             tools if spans is None else spans.around(tools),
-            self._emit if is_told or self._fact_taps is not None else _to_nobody,
+            self._emit if is_told or self._fact_taps is not None else _drop,
             None if self.journal is None else self._barrier,
         )
         driver.exclusive = self.exclusive
@@ -520,5 +520,5 @@ async def _keep_nothing() -> None:
     return
 
 
-def _to_nobody(batch: list[Event]) -> None:
+def _drop(batch: list[Event]) -> None:
     return

@@ -80,7 +80,7 @@ export function useReplay(log: RunLog, scale: Scale): Replay {
       clock += ((time - before) / 1000) * speed;
       before = time;
       const next = all[at + 1];
-      // What nobody saw anything of is not waited for.
+      // Time in which the user saw nothing new is not waited for.
       if (skipsWaits && next !== undefined && next - clock > QUIET && (all[at] ?? 0) + SKIPPED < clock) clock = next;
       let to = at;
       while (to + 1 < all.length && (all[to + 1] ?? 0) <= clock) to += 1;

@@ -92,7 +92,7 @@ def _may_read(tools: Sequence[ToolSpec]) -> bool:
     return bool(tools) and any(tool.labels or tool.is_agent for tool in tools)
 
 
-def _tell_nobody(run: Run) -> None:
+def _tell_no_client(run: Run) -> None:
     """Who is told of runs that are left waiting, before a server has said so."""
 
 
@@ -115,7 +115,7 @@ class Runs:
         logs: Logs | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        self.left_waiting: Callable[[Run], None] = _tell_nobody
+        self.left_waiting: Callable[[Run], None] = _tell_no_client
         self.clock: Callable[[], float] = time.time  # of all who share the queue
         self.approved_tools: ApprovedTools | None = None  # where is kept what people have approved for a session
         self.marks: RunMarks | None = None  # where is kept what runs have read

@@ -103,11 +103,11 @@ def kept_login(server: McpServer) -> httpx2.Auth | None:
     if server.login is None or not (path := Path(server.login)).exists():
         return None
 
-    async def ask_nobody(_: str) -> NoReturn:
+    async def ask_no_user(_: str) -> NoReturn:
         raise OAuthFlowError(f"the login is over; {way_in(server.name)}")
 
     file = TokenFile(path)
-    auth = _provider(server, file, "http://127.0.0.1/callback", ask_nobody, None)
+    auth = _provider(server, file, "http://127.0.0.1/callback", ask_no_user, None)
     with contextlib.suppress(ValidationError, KeyError):  # where tokens are renewed: the SDK does not keep it
         auth.context.oauth_metadata = OAuthMetadata.model_validate(file.content["authorization_server"])
     with contextlib.suppress(ValidationError, KeyError):

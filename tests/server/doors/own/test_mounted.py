@@ -118,7 +118,7 @@ class Endless:
         raise AssertionError
 
 
-@pytest.mark.parametrize("hands_over", [True, False], ids=["its lifespan is run", "nobody runs its lifespan"])
+@pytest.mark.parametrize("hands_over", [True, False], ids=["its lifespan is run", "its lifespan is not run"])
 def test_a_run_that_outlives_one_app_is_driven_on_by_the_next(tmp_path: Path, hands_over: bool) -> None:
     first = create_app(Endless(), tools=[count], data_dir=str(tmp_path), shutdown_seconds=0)
     second = create_app(ScriptedModel(says("at last")), tools=[count], data_dir=str(tmp_path))

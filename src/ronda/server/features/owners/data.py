@@ -47,7 +47,7 @@ from ronda.store.sql import Sql
 
 FORMAT: Final = 1
 MANIFEST: Final = "ronda-owner.json"
-NOBODY: Final = (
+NO_OWNER: Final = (
     "(deleted)"  # the owner of a revoked key that stays, so that a server whose last key is gone does not open
 )
 _PAGE: Final = 100
@@ -240,7 +240,7 @@ def _delete_rows(db: Sql, rows: Sequence[OwnerRows], owner: str, now: float) -> 
         {"owner": owner},
     )
     if "key" in gone and not db.execute("SELECT count(*) FROM key").fetchone()[0]:
-        _, row = new_key(NOBODY, now)
+        _, row = new_key(NO_OWNER, now)
         statement = "INSERT INTO key (id, owner, hash, created, revoked) VALUES (?, ?, ?, ?, ?)"
         db.execute(statement, (row.id, row.owner, row.hash, now, now))
     if "letter" in table_names(db):  # what processes have told each other is of no use any more
