@@ -8,13 +8,14 @@ import sys
 import pytest
 from tests.walks import WALKS
 
-# Files, their lines, functions entered: the aims, but for the lines and functions of /generate-code, which are what there is.
+# Files, their lines, functions entered. The files are aims. Lines and functions are what there was before the server's features
+# had folders of their own (functions: one less): its order is not to cost a reader of one request more than it did.
 MOST = {
     "a streaming Chat request with two tools": (46, 11_169, 246),
     'invoke_agent("x.prompty")': (40, 9_412, 215),
     "append to a Mistral conversation": (52, 12_694, 256),
     "Responses with a mixed turn": (52, 13_790, 292),
-    "/generate-code": (60, 13_800, 347),
+    "/generate-code": (60, 12_756, 326),
 }
 
 

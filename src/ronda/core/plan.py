@@ -7,7 +7,7 @@ handlers are found by name when the run is driven.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, overload
+from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar, overload
 
 from msgspec import Raw, Struct
 
@@ -20,6 +20,12 @@ ANY_OBJECT = Raw(b'{"type":"object"}')
 
 # Who can run a call, in the order they are asked. "caller" is the client that sent the request.
 ToolKind: TypeAlias = Literal["builtin", "function", "callback", "mcp", "dispatch", "caller"]
+
+# Labels that say what a tool does with data (`core.taint`). Others are names for the operator's rules.
+UNTRUSTED: Final = "untrusted"
+PRIVATE: Final = "private"
+EGRESS: Final = "egress"
+_OF_DATA: Final = frozenset({UNTRUSTED, PRIVATE, EGRESS})
 
 # May a call run? "auto": yes. "ask": when a person has approved it. "deny": never; the model is told.
 Approval: TypeAlias = Literal["auto", "ask", "deny"]
@@ -63,9 +69,8 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
     native_api: str = ""  # whose dialect that is, or what its name is made for; no other wire is sent it
     approval: Approval = "auto"
     is_agent: bool = False  # a call of it is a run of its own
-    labels: tuple[
-        str, ...
-    ] = ()  # what permission rules may call it by; some have a meaning of their own (`core.taint`)
+    # What permission rules may call it by; some have a meaning of their own (`core.taint`).
+    labels: tuple[str, ...] = ()
     tool_type: str = ""  # as what events tell of its calls: code_execution, shell, web_search; "" is any other tool
     origin: Origin | None = None
     is_hosted: bool = False  # the model's own service runs it, out of our sight
@@ -174,12 +179,10 @@ class Plan(Struct, frozen=True, omit_defaults=True, dict=True):
     guards: tuple[Literal["input", "output", "tool"], ...] = ()  # what a guardrail looks at; who asks it is elsewhere
 
     permissions: tuple[PermissionRule, ...] = ()
-    remembered: tuple[
-        str, ...
-    ] = ()  # tools whose calls a person has approved in this session, where they would be asked about
-    sendable: tuple[
-        str, ...
-    ] = ()  # calls that a person has let send data out in this session, each as `core.taint.send_key` has it
+    # Tools whose calls a person has approved in this session, where they would be asked about.
+    remembered: tuple[str, ...] = ()
+    # Calls that a person has let send data out in this session, each as `core.taint.send_key` has it.
+    sendable: tuple[str, ...] = ()
 
     @Once
     def shown_tools(self) -> tuple[ToolSpec, ...]:
@@ -202,7 +205,7 @@ class Plan(Struct, frozen=True, omit_defaults=True, dict=True):
     @Once
     def has_labels(self) -> bool:
         """Some of its tools say what they give, or that they send data out (`core.taint`)."""
-        return any(tool.labels for tool in self.tools)
+        return any(tool.labels and not _OF_DATA.isdisjoint(tool.labels) for tool in self.tools)
 
     @Once
     def has_callers(self) -> bool:

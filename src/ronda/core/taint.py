@@ -34,18 +34,16 @@ from ronda.core.parts import (
     UserTurn,
     Video,
 )
+from ronda.core.plan import EGRESS as EGRESS
+from ronda.core.plan import PRIVATE as PRIVATE
+from ronda.core.plan import UNTRUSTED as UNTRUSTED
 from ronda.core.plan import ToolSpec
-
-UNTRUSTED: Final = "untrusted"
-PRIVATE: Final = "private"
-EGRESS: Final = "egress"
 
 CLEAN: Final[frozenset[str]] = frozenset()
 _READ: Final = frozenset({UNTRUSTED, PRIVATE})
 
-LONGEST_KEY: Final = (
-    1000  # bytes of a call that is known again: databases find it by an index, whose entries have a bound
-)
+# Bytes of a call that is known again: databases find it by an index, whose entries have a bound.
+LONGEST_KEY: Final = 1000
 
 
 def taint_labels(tools: Iterable[ToolSpec]) -> frozenset[str]:

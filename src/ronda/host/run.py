@@ -447,7 +447,7 @@ class LiveRun(Driven):
         return self._why if self.parent is None else self.parent._why_stopped()
 
     def _close(self) -> None:
-        if self.inbox:
+        if self.inbox is not None and self.inbox.messages:
             self.inbox.close(self.error)
         if self._told is not None:
             self._told.close(is_broken=self.error is not None)

@@ -22,8 +22,9 @@ from ronda.providers.script import ScriptedModel, fails, says
 from ronda.tools.page import PageAssets, PageProject, PageServices, open_page_services, page_tools
 from ronda.tools.page.boxes import read_boxes
 from ronda.tools.page.packages import cutout_model, packages_folder
-from ronda.tools.page.picture_tools import generate_images
+from ronda.tools.page.picture_tools import GENERATE_IMAGES
 from ronda.tools.page.services import PageSettings
+from ronda.tools.page.tool import PageTool
 
 PIL = pytest.importorskip("PIL", reason="Pillow is not installed")
 
@@ -123,9 +124,8 @@ async def test_a_call_without_what_it_needs_is_refused(
 async def test_images_that_are_switched_off_are_not_offered_and_not_drawn(tmp_path: Path) -> None:
     project = PageProject(image_generation=False)
     assert "generate_images" not in {tool.spec.name for tool in tools(tmp_path, project)}
-    played = await call(
-        [generate_images(project, PageServices(PageAssets(tmp_path)))], "generate_images", prompts=["x"]
-    )
+    tool = PageTool(project, PageServices(PageAssets(tmp_path)), GENERATE_IMAGES)
+    played = await call([tool], "generate_images", prompts=["x"])
     assert (played.result, played.output) == (
         {"error": "Image generation is disabled."},
         {"error": "Image generation disabled"},

@@ -14,7 +14,6 @@ import logging
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -147,25 +146,14 @@ class Browser:
         self._shot_seconds = shot_seconds
         self._layers = layers
         self._slots = asyncio.Semaphore(AT_A_TIME)
-        self._trial: asyncio.Future[str] | None = None
-        self._failed_at = 0.0  # when a trial has failed
-
-    @property
-    def may_work(self) -> bool:
-        """There is a Chromium, and no recent try found that it does not start."""
-        trial = self._trial
-        if trial is not None and trial.done() and not trial.cancelled() and trial.result():
-            return self._is_time_again
-        return find_chromium(self._named) is not None
-
-    @property
-    def _is_time_again(self) -> bool:
-        return time.monotonic() - self._failed_at > TRY_AGAIN_SECONDS
+        self._trial: asyncio.Future[str] | None = None  # the last; none for a while after one that failed
+        # There is a Chromium, and no recent trial found that it does not start. Each request for a page asks.
+        self.may_work = find_chromium(named) is not None
 
     async def problem(self) -> str:
         """Why there are no pictures here, "" where there are: found by starting a browser, once if it starts."""
         trial = self._trial
-        if trial is None or trial.cancelled() or (trial.done() and trial.result() and self._is_time_again):
+        if trial is None or trial.cancelled():
             trial = self._trial = asyncio.ensure_future(self._try())
         return await asyncio.shield(trial)
 
@@ -174,9 +162,15 @@ class Browser:
             async with asyncio.timeout(START_SECONDS), self._start(lambda message: None) as devtools:
                 await devtools.call("Browser.getVersion")
         except (ToolFailed, BadConfig, OSError) as error:
-            self._failed_at = time.monotonic()
+            self.may_work = False
+            asyncio.get_running_loop().call_later(TRY_AGAIN_SECONDS, self._forget_trial)
             return str(error) or "it did not start in time"
+        self.may_work = True
         return ""
+
+    def _forget_trial(self) -> None:
+        self._trial = None
+        self.may_work = find_chromium(self._named) is not None
 
     async def pictures(
         self, url: str, viewports: Sequence[Viewport], answer: Answer, *, full_page: bool = True

@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from ronda.tools.page.tool import PageError, shorten
+from ronda.tools.page.project import check_size
+from ronda.tools.page.tool import PageError
+from ronda.wire.app_stream.summaries import shorten
 
-MAX_FILE: Final = 2_000_000  # characters: a page that a model writes has some ten thousand
 MOST_EDITS: Final = 200
 _MOST_LINES: Final = 20_000  # that are compared; difflib takes a second for these
 _MOST_CANDIDATES: Final = 2_000  # lines that are measured one by one
@@ -72,11 +73,6 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> EditResult:
         text = text.replace(edit.old, edit.new, count)
         replaced.append(count)
     return EditResult(text, tuple(replaced))
-
-
-def check_size(characters: int) -> None:
-    if characters > MAX_FILE:
-        raise PageError(f"the file would have {characters} characters; {MAX_FILE} are allowed", "File too large")
 
 
 def _not_found(text: str, edit: Edit, index: int, total: int) -> PageError:

@@ -17,7 +17,7 @@ from ronda.tools.page.picture_tools import save_picture
 from ronda.tools.page.pictures import Picture, read_data_url
 from ronda.tools.page.project import PageProject
 from ronda.tools.page.services import PageServices
-from ronda.tools.page.tool import Outcome, PageError, PageTool, read_texts
+from ronda.tools.page.tool import Outcome, PageError, PageFunction, page_spec, read_texts
 from ronda.tools.parameters import object_schema
 
 MOST: Final = 30
@@ -33,64 +33,72 @@ _PARAMETERS = object_schema(
 )
 
 
-def extract_assets(project: PageProject, services: PageServices, vision: Provider) -> PageTool:
-    async def work(arguments: dict[str, Any], context: ToolContext) -> Outcome:
-        if "asset_descriptions" not in arguments and "descriptions" in arguments:  # as some models call it
-            arguments = {"asset_descriptions": arguments["descriptions"]}
-        descriptions = read_texts(
-            arguments,
-            "asset_descriptions",
-            ("extract_assets requires a non-empty asset_descriptions list", "Missing asset_descriptions"),
-            ("No valid asset descriptions provided", "No valid asset_descriptions"),
-        )
-        if len(descriptions) > MOST:
-            raise PageError(f"extract_assets takes {MOST} descriptions at the most", "Too many asset_descriptions")
-        pictures = await in_thread(partial(_read, project.images))
-        if not pictures:
-            raise PageError("No input images are available for asset extraction.", "No input images")
-        if not services.can_draw:
-            raise PageError(
-                f"Asset extraction is not installed on this server: it needs {install('page')}.", "Not installed"
-            )
-        try:
-            boxes, usage = await find_boxes(vision, [picture.url for picture in pictures], descriptions)
-        except RondaError as error:  # a provider's, or what it said was of no use
-            raise PageError(f"Asset extraction failed: {error}", "Asset extraction failed") from error
-        assets, images = list[dict[str, Any]](), list[Image]()
-        for box in boxes:
-            try:
-                crop = await in_thread(partial(_crop, pictures[box.image], box))
-                result_picture = await save_picture(crop, project, services)
-            except ToolFailed:
-                continue
-            assets.append(
-                {
-                    "description": descriptions[box.number - 1],
-                    "public_url": result_picture.url,
-                    "content_type": crop.content_type,
-                    "status": "ok",
-                    "image_part_index": len(images),
-                    "image_display_name": f"asset_{len(images) + 1}.png",
-                    "box_2d": list(box.sides),
-                    "image_index": box.image,
-                    "label": box.label,
-                }
-            )
-            images.append(Image(crop.url))
-        if not assets:
-            raise PageError("No assets could be extracted from the input images.", "No assets extracted")
-        found = {asset["description"] for asset in assets}
-        unresolved = [description for description in descriptions if description not in found]
-        result: dict[str, Any] = {"assets": assets} | ({"unresolved_assets": unresolved} if unresolved else {})
-        return Outcome(result, result, tuple(images), usage=usage)
-
-    return PageTool(
-        project,
-        "extract_assets",
-        "Cut logos, icons and photos out of the pictures that the user gave, to use them on the page. Gives an address for each.",
-        _PARAMETERS,
-        work,
+async def _extract(
+    vision: Provider,
+    project: PageProject,
+    services: PageServices,
+    arguments: dict[str, Any],
+    context: ToolContext,
+) -> Outcome:
+    if "asset_descriptions" not in arguments and "descriptions" in arguments:  # as some models call it
+        arguments = {"asset_descriptions": arguments["descriptions"]}
+    descriptions = read_texts(
+        arguments,
+        "asset_descriptions",
+        ("extract_assets requires a non-empty asset_descriptions list", "Missing asset_descriptions"),
+        ("No valid asset descriptions provided", "No valid asset_descriptions"),
     )
+    if len(descriptions) > MOST:
+        raise PageError(f"extract_assets takes {MOST} descriptions at the most", "Too many asset_descriptions")
+    pictures = await in_thread(partial(_read, project.images))
+    if not pictures:
+        raise PageError("No input images are available for asset extraction.", "No input images")
+    if not services.can_draw:
+        raise PageError(
+            f"Asset extraction is not installed on this server: it needs {install('page')}.", "Not installed"
+        )
+    try:
+        boxes, usage = await find_boxes(vision, [picture.url for picture in pictures], descriptions)
+    except RondaError as error:  # a provider's, or what it said was of no use
+        raise PageError(f"Asset extraction failed: {error}", "Asset extraction failed") from error
+    assets, images = list[dict[str, Any]](), list[Image]()
+    for box in boxes:
+        try:
+            crop = await in_thread(partial(_crop, pictures[box.image], box))
+            result_picture = await save_picture(crop, project, services)
+        except ToolFailed:
+            continue
+        assets.append(
+            {
+                "description": descriptions[box.number - 1],
+                "public_url": result_picture.url,
+                "content_type": crop.content_type,
+                "status": "ok",
+                "image_part_index": len(images),
+                "image_display_name": f"asset_{len(images) + 1}.png",
+                "box_2d": list(box.sides),
+                "image_index": box.image,
+                "label": box.label,
+            }
+        )
+        images.append(Image(crop.url))
+    if not assets:
+        raise PageError("No assets could be extracted from the input images.", "No assets extracted")
+    found = {asset["description"] for asset in assets}
+    unresolved = [description for description in descriptions if description not in found]
+    result: dict[str, Any] = {"assets": assets} | ({"unresolved_assets": unresolved} if unresolved else {})
+    return Outcome(result, result, tuple(images), usage=usage)
+
+
+_SPEC: Final = page_spec(
+    "extract_assets",
+    "Cut logos, icons and photos out of the pictures that the user gave, to use them on the page. Gives an address for each.",
+    _PARAMETERS,
+)
+
+
+def extract_assets(vision: Provider) -> PageFunction:
+    return PageFunction(_SPEC, partial(_extract, vision))
 
 
 def _read(urls: Sequence[str]) -> list[Picture]:

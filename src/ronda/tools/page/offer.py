@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from ronda.drive import Provider, Tool
 from ronda.tools.page.extract_assets import extract_assets
-from ronda.tools.page.file_tools import create_file, edit_file, retrieve_option
+from ronda.tools.page.file_tools import CREATE_FILE, EDIT_FILE, RETRIEVE_OPTION
 from ronda.tools.page.picture_tools import (
-    edit_image,
-    generate_images,
-    remove_background,
-    save_assets,
-    screenshot_preview,
+    EDIT_IMAGE,
+    GENERATE_IMAGES,
+    REMOVE_BACKGROUND,
+    SAVE_ASSETS,
+    SCREENSHOT_PREVIEW,
 )
 from ronda.tools.page.project import PageProject
 from ronda.tools.page.services import PageServices
+from ronda.tools.page.tool import PageTool
 
 
 def page_tools(project: PageProject, services: PageServices, vision: Provider | None = None) -> list[Tool]:
     """Those that a model is offered for this project. `vision` is a model that sees, to find things in pictures."""
-    tools: list[Tool] = [create_file(project), edit_file(project)]
+    functions = [CREATE_FILE, EDIT_FILE]
     if project.image_generation:
-        tools.append(generate_images(project, services))
-    tools.append(remove_background(project, services))
+        functions.append(GENERATE_IMAGES)
+    functions.append(REMOVE_BACKGROUND)
     if services.images is not None or services.can_draw:
-        tools.append(edit_image(project, services))
+        functions.append(EDIT_IMAGE)
     if vision is not None and project.asset_extraction and project.images:
-        tools.append(extract_assets(project, services, vision))
+        functions.append(extract_assets(vision))
     if services.browser.may_work:
-        tools.append(screenshot_preview(project, services))
-    return [*tools, save_assets(project, services.assets), retrieve_option(project)]
+        functions.append(SCREENSHOT_PREVIEW)
+    return [PageTool(project, services, one) for one in [*functions, SAVE_ASSETS, RETRIEVE_OPTION]]

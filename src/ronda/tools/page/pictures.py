@@ -18,9 +18,8 @@ from ronda.core.parts import Image
 MAX_BYTES: Final = 20 * 1024 * 1024
 MAX_PIXELS: Final = 50_000_000  # a camera's; 200 MB when it is decoded
 MAX_SIDE: Final = 30_000
-MAX_SHOWN: Final = (
-    3_500_000  # bytes of one that a model is shown: providers take 5 MB in base64, and refuse the whole request else
-)
+# Bytes of one that a model is shown: providers take 5 MB in base64, and refuse the whole request else.
+MAX_SHOWN: Final = 3_500_000
 
 ENDINGS: Final = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 CONTENT_TYPES: Final = {ending: kind for kind, ending in ENDINGS.items()}

@@ -13,11 +13,11 @@ import msgspec
 
 from ronda.core.events import Event, ToolFinished
 from ronda.core.parts import NULL
-from ronda.tools.page.edits import check_size
 from ronda.tools.page.tool import PageError
 
 MAIN: Final = "index.html"
 _HELPERS: Final = (".css", ".js", ".mjs", ".json", ".svg", ".txt", ".md")  # what a page loads, and is none
+MAX_FILE: Final = 2_000_000  # characters: a page that a model writes has some ten thousand
 MAX_FILES: Final = 100
 MAX_PATH: Final = 200
 
@@ -91,6 +91,11 @@ def changed_files(details: msgspec.Raw) -> dict[str, str]:
         return _decode(details).files
     except msgspec.DecodeError:  # of a tool of another kind
         return {}
+
+
+def check_size(characters: int) -> None:
+    if characters > MAX_FILE:
+        raise PageError(f"the file would have {characters} characters; {MAX_FILE} are allowed", "File too large")
 
 
 def read_path(value: Any, otherwise: str) -> str:

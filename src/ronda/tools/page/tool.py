@@ -19,11 +19,13 @@ from ronda.errors import ToolFailed
 
 if TYPE_CHECKING:
     from ronda.tools.page.project import PageProject
+    from ronda.tools.page.services import PageServices
 
 EXCLUSIVE: Final = "page"  # a variant has a session of its own, so this is per variant
 TIMEOUT: Final = 300.0
 
-Work: TypeAlias = "Callable[[dict[str, Any], ToolContext], Awaitable[Outcome]]"
+# What a tool does with the arguments of a call, for one project.
+Work: TypeAlias = "Callable[[PageProject, PageServices, dict[str, Any], ToolContext], Awaitable[Outcome]]"
 
 
 class PageError(ToolFailed):
@@ -57,40 +59,49 @@ class Outcome(Struct, frozen=True):
     marks: tuple[str, ...] = ()  # what the model reads by it (`core.taint`)
 
 
-class PageTool:
-    """A function of the arguments as a tool of one project. It checks its arguments itself, for the words are part of it."""
+class PageFunction(Struct, frozen=True):
+    """A function of the arguments, and what a model is told of it: the same for all projects."""
 
-    def __init__(
-        self,
-        project: PageProject,
-        name: str,
-        description: str,
-        parameters: Mapping[str, Any],
-        work: Work,
-        *,
-        repeatable: bool = True,
-        preview: tuple[str, ...] = (),
-    ) -> None:
+    spec: ToolSpec
+    work: Work
+
+
+def page_spec(
+    name: str,
+    description: str,
+    parameters: Mapping[str, Any],
+    *,
+    repeatable: bool = True,
+    preview: tuple[str, ...] = (),
+) -> ToolSpec:
+    return ToolSpec(
+        name,
+        description,
+        Raw(msgspec.json.encode(parameters)),
+        repeatable=repeatable,
+        exclusive=EXCLUSIVE,
+        timeout=TIMEOUT,
+        no_arguments_needed=not parameters.get("required"),
+        checks_arguments=True,
+        labels=("page",),
+        preview=preview,
+    )
+
+
+class PageTool:
+    """A function of the page's as a tool of one project. It checks its arguments itself, for the words are part of it."""
+
+    def __init__(self, project: PageProject, services: PageServices, function: PageFunction) -> None:
+        self.spec = function.spec
+        self._work = function.work
         self._project = project
-        self._work = work
-        self.spec = ToolSpec(
-            name,
-            description,
-            Raw(msgspec.json.encode(parameters)),
-            repeatable=repeatable,
-            exclusive=EXCLUSIVE,
-            timeout=TIMEOUT,
-            no_arguments_needed=not parameters.get("required"),
-            checks_arguments=True,
-            labels=("page",),
-            preview=preview,
-        )
+        self._services = services
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         # A model under a strict schema has to write null for what it leaves out.
         present = {name: value for name, value in arguments.items() if value is not None}
         try:
-            outcome = await self._work(present, context)
+            outcome = await self._work(self._project, self._services, present, context)
         except PageError as error:
             outcome = Outcome(error.result, error.output, ok=False)
         details: dict[str, Any] = {"output": outcome.output, "ok": outcome.ok, "path": self._project.main}
@@ -102,10 +113,6 @@ class PageTool:
         return ToolOutput(
             text, outcome.images, failed=not outcome.ok, usage=outcome.usage, details=details, marks=outcome.marks
         )
-
-
-def shorten(text: str, most: int) -> str:
-    return text if len(text) <= most else text[:most] + "..."
 
 
 def read_texts(arguments: Mapping[str, Any], name: str, missing: tuple[str, str], empty: tuple[str, str]) -> list[str]:

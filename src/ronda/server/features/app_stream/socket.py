@@ -156,9 +156,10 @@ class Connection:
         self._exchange = exchange
         try:
             await self._say(write_models([job.target.name for job in jobs], names))
-            await answer.tell(SocketSink(self._say, self._refuse_with))
-        finally:
+        except BaseException:
             answer.leave()
+            raise
+        await answer.tell(SocketSink(self._say, self._refuse_with))
         await self._say(*self._variants.close(BROKE_DOWN))
         if (why := self._variants.failure) is None:
             await self._close(CLOSE_DONE)

@@ -73,7 +73,7 @@ def _tools(
         base_url=page.base_url,
     )
     vision = None if isinstance(provider, TextOnly) else provider
-    return page_tools(project.restored(events), state.services, vision)
+    return page_tools(project.restored(events) if events else project, state.services, vision)
 
 
 def _pictures(turns: Sequence[Turn]) -> list[str]:
