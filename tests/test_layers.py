@@ -238,6 +238,27 @@ def test_no_folder_of_the_server_imports_its_root_when_it_runs() -> None:
     assert running == []
 
 
+def test_no_setting_of_the_core_is_read_by_one_feature_alone() -> None:
+    """It would belong into the settings of that feature (`features/NAME/settings.py`)."""
+    text = (SOURCE / "server" / "config.py").read_text()
+    [config] = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef) and node.name == "ServerConfig"]
+    fields = {
+        node.target.id for node in config.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    read_in: dict[str, set[str]] = {name: set() for name in fields}
+    for path in [*(SOURCE / "server").rglob("*.py"), *(SOURCE / "cli").rglob("*.py")]:
+        parts = path.relative_to(SOURCE).parts
+        place = "/".join(parts[:3]) if "features" in parts else "core"
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr in fields and isinstance(node.ctx, ast.Load):
+                of = ast.unparse(node.value)
+                if "config" in of or "settings" in of or (path.name == "config.py" and of == "self"):
+                    read_in[node.attr].add(place)
+
+    assert len(fields) > 50
+    assert {name: places for name, places in read_in.items() if len(places) == 1 and places != {"core"}} == {}
+
+
 def test_services_are_seen_when_a_feature_is_made_and_nowhere_else() -> None:
     """Else `Server` would only have another name."""
     taking = []
