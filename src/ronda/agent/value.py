@@ -129,9 +129,8 @@ class Agent(Generic[T]):
     timeouts: Timeouts | None = None
     api_version: str | None = None  # where a provider's API has several: Anthropic's, "2023-06-01"
     vision: bool | None = None  # can the model see images? None: as far as its name tells
-    transport: Transport | None = (
-        None  # how its server is reached: a proxy, certificates; None: as the environment says
-    )
+    # How its server is reached: a proxy, certificates; None: as the environment says.
+    transport: Transport | None = None
     name: str = "agent"
     description: str = ""
     _provider: Provider = field(init=False, repr=False)

@@ -39,9 +39,8 @@ class OpenCalls(Struct, gc=False):
     approved: dict[str, str | None] = {}  # by a person: the same
     questions: dict[str, Asked] = {}  # that are open, by their ids
     asleep: frozenset[str] = frozenset()  # calls whose own runs wait for people; each goes on with the first answer
-    leaking: frozenset[str] = (
-        CLEAN  # tools that may send out what must not leave: people are asked, whatever is permitted
-    )
+    # Tools that may send out what must not leave: people are asked, whatever is permitted.
+    leaking: frozenset[str] = CLEAN
     answered: tuple[tuple[str, Answered], ...] = ()  # a call whose own run had asked, and what it is to be told
 
     # ---- what happened to a call -------------------------------------------------------------------------------------

@@ -112,9 +112,8 @@ class RunStarted(Struct, frozen=True, gc=False, tag="run_started", omit_defaults
     file: AgentFile | None = None  # what the agent was read from: to open the run again, wherever that is
     version: int = 0  # of the agent, where it has several
     call: str = ""  # the call of its parent that this run answers: the parent's driver drives it
-    marks: tuple[
-        str, ...
-    ] = ()  # what it inherits beside those of its turns: what the run, or session, before it had read
+    # What it inherits beside those of its turns: what the run, or session, before it had read.
+    marks: tuple[str, ...] = ()
     key: str = ""  # the id of the API key that started it, where there are keys
     least_format: int = FORMAT  # a Ronda that knows only older formats may read the run, and not drive it
 
@@ -238,9 +237,8 @@ class Asked(Struct, frozen=True, gc=False, tag="asked", omit_defaults=True):
     expires_at: float = 0.0  # 0: never
     at: float = 0.0
     child: str = ""
-    cause: Literal["permission", "taint"] = (
-        "permission"  # of an approval: it is asked for, or data could leave (`core.taint`)
-    )
+    # Of an approval: it is asked for, or data could leave (`core.taint`).
+    cause: Literal["permission", "taint"] = "permission"
 
     @property
     def values(self) -> dict[str, Any]:

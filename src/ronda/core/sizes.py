@@ -54,9 +54,8 @@ from ronda.core.parts import (
     Video,
 )
 
-EVENT_BYTES: Final = (
-    96  # an event without its text, for stores of many: a Struct, a str's head, and its place in a list
-)
+# An event without its text, for stores of many: a Struct, a str's head, and its place in a list.
+EVENT_BYTES: Final = 96
 LARGE: Final = 64 << 20  # what need not be counted any further
 PART: Final = 256  # what a part counts beside its text: to write it down takes as long as this many characters
 

@@ -9,9 +9,8 @@ from typing import Final
 from ronda.drive.contracts import Provider
 from ronda.errors import UpstreamError
 
-FRESH_SECONDS: Final = (
-    30.0  # for so long a failure says something: a server that gets no requests would never see the next success
-)
+# For so long a failure says something: a server that gets no requests would never see the next success.
+FRESH_SECONDS: Final = 30.0
 
 _NO_KEY: Final = (401, 403)
 

@@ -166,9 +166,8 @@ class RunSurvey(Struct, frozen=True):
 
 MOST_ERRORS: Final = 100  # kinds: as many as a person reads
 MOST_MODELS: Final = 50  # likewise
-LONGEST_LOOK_BACK: Final = (
-    86400.0  # seconds before a span that runs which ended in it may have begun: no index is by end
-)
+# Seconds before a span that runs which ended in it may have begun: no index is by end.
+LONGEST_LOOK_BACK: Final = 86400.0
 
 
 class RunPage(Struct, frozen=True):

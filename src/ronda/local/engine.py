@@ -313,9 +313,8 @@ async def _is_gone(process: EngineProcess) -> bool:
 # request would be decoded to its end.
 _ALWAYS = {"stream": True, "return_progress": True, "cache_prompt": True}
 _USAGE = {"stream_options": {"include_usage": True}}  # else a chat's end does not say what it cost
-PROMPT_TOKENS = (
-    "ronda_prompt_tokens"  # of a chat, whose prompt the engine writes; it knows no such option and ignores it
-)
+# Of a chat, whose prompt the engine writes; it knows no such option and ignores it.
+PROMPT_TOKENS = "ronda_prompt_tokens"
 
 
 def _grammar_of(body: dict[str, Any]) -> bytes | None:

@@ -52,9 +52,8 @@ _PARAMETERS: Final[dict[str, Any]] = {
 # Codes of what passes: too many connections, no disk is reached, shutting down or starting up, cut off in a transaction.
 _PASSES: Final = ("08", "53300", "57P01", "57P02", "57P03", "25P03", "58030")
 
-_LIBPQ_QUESTION: Final = (
-    "Is the server running"  # what libpq says behind a connection that failed; our own question is shorter
-)
+# What libpq says behind a connection that failed; our own question is shorter.
+_LIBPQ_QUESTION: Final = "Is the server running"
 
 _T = TypeVar("_T")
 

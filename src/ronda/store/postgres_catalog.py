@@ -17,9 +17,8 @@ from ronda.store.sql import Sql
 from ronda.store.tables import write_tables
 from ronda.store.thread_waits import OutOfTime
 
-RETRY_AFTER: Final = (
-    1.0  # seconds until a claim that could not be released is released again, twice as many each time …
-)
+# Seconds until a claim that could not be released is released again, twice as many each time …
+RETRY_AFTER: Final = 1.0
 LONGEST_PAUSE: Final = 60.0  # … up to these
 
 _log = logging.getLogger(__name__)

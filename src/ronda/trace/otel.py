@@ -47,13 +47,11 @@ ABOUT: Final = "traceparent"  # in `RunStarted.about`: the trace that a run is p
 _PINNED, _LATEST = "1.36.0", "1.37.0"
 _OPT_IN: Final = "gen_ai_latest_experimental"
 _CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"  # the conventions' own variable
-_MAX_TEXT: Final = (
-    100_000  # characters of one attribute: collectors refuse larger messages (4 MB for a batch, by default)
-)
+# Characters of one attribute: collectors refuse larger messages (4 MB for a batch, by default).
+_MAX_TEXT: Final = 100_000
 _ASK_SECONDS: Final = 5.0  # that the doctor waits for a collector
-_MAX_RUNS: Final = (
-    10_000  # runs at a time that something is remembered of; a run that never ends must not stay for ever
-)
+# Runs at a time that something is remembered of; a run that never ends must not stay for ever.
+_MAX_RUNS: Final = 10_000
 # Buckets that the conventions recommend for the two metrics.
 _TOKEN_BUCKETS: Final = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 _SECOND_BUCKETS: Final = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)

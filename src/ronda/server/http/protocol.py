@@ -46,12 +46,10 @@ _parse: Final = HttpToolsProtocol.data_received
 _LOOKED_AT: Final = frozenset((b"expect", b"host"))
 _ASGI: Final[ASGIVersions] = {"version": "3.0", "spec_version": "2.3"}
 
-LINGER_SECONDS: Final = (
-    2.0  # since something came: a client that has nothing more to send has had the time to read its answer
-)
-MAX_LINGER_SECONDS: Final = (
-    60.0  # what is sent meanwhile is read and dropped; at 1 MB a second the largest body is through
-)
+# Since something came: a client that has nothing more to send has had the time to read its answer.
+LINGER_SECONDS: Final = 2.0
+# What is sent meanwhile is read and dropped; at 1 MB a second the largest body is through.
+MAX_LINGER_SECONDS: Final = 60.0
 _PHRASES: Final = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
 
 

@@ -31,9 +31,8 @@ class Offer(msgspec.Struct, frozen=True):
     # What a request calls something of a service's → the tools that do it here.
     stand_ins: Mapping[str, tuple[str, ...]] = {}
     about: dict[str, Raw] = {}  # kept with the run, for the process that resumes it
-    denied: tuple[
-        str, ...
-    ] = ()  # names, with `*` and `?`, of tools that neither the run nor one that it starts may call
+    # Names, with `*` and `?`, of tools that neither the run nor one that it starts may call.
+    denied: tuple[str, ...] = ()
 
     def without(self, gone: Collection[str]) -> Offer:
         """The same without the tools of these names."""
@@ -56,9 +55,8 @@ class Brought(msgspec.Struct, frozen=True):
     hidden: frozenset[str] = frozenset()
     stand_ins: Mapping[str, tuple[str, ...]] = {}
     about: dict[str, Raw] = {}
-    is_own: bool = (
-        False  # they count as the server's own: no request may declare their names, and they come before the target's
-    )
+    # They count as the server's own: no request may declare their names, and they come before the target's.
+    is_own: bool = False
 
 
 DECLARED_KINDS = ("callback", "dispatch")  # kinds of tools that a request declares, and this server runs

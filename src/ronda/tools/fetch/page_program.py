@@ -19,9 +19,8 @@ from html import unescape
 from typing import Any
 
 MAX_TEXT = 2_000_000  # characters of one page
-MAX_ARTICLE = (
-    1_000_000  # characters of HTML in which the article is looked for: 2 s; of a longer page all text is taken
-)
+# Characters of HTML in which the article is looked for: 2 s; of a longer page all text is taken.
+MAX_ARTICLE = 1_000_000
 MAX_PDF_PAGES = 500
 CHANNEL = "RONDA_CHANNEL"
 

@@ -129,9 +129,8 @@ class Need(Struct, frozen=True):
     also: tuple[HostedTool, ...] = ()
     # In front of its own service it runs nothing there: the client does, or the service only chooses what the model is shown.
     runs_nothing: bool = False
-    native: Raw = (
-        NULL  # the declaration as it came, for a service that does it itself. It may hold secrets: no journal has it
-    )
+    # The declaration as it came, for a service that does it itself. It may hold secrets: no journal has it.
+    native: Raw = NULL
 
     @property
     def tool_names(self) -> set[str]:

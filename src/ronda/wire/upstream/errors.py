@@ -148,9 +148,8 @@ _PAGE: Final = re.compile(
 )
 _UNSEEN: Final = re.compile(r"<!--.*?-->|<(script|style|head)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 _TITLE: Final = re.compile(r"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
-_LONGEST_PAGE: Final = (
-    4_000  # characters of a page that are looked at: on a hostile one the time grows with their square …
-)
+# Characters of a page that are looked at: on a hostile one the time grows with their square …
+_LONGEST_PAGE: Final = 4_000
 _SHOWN_OF_PAGE: Final = 200  # … and shown
 
 

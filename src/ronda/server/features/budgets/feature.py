@@ -50,9 +50,8 @@ from ronda.wire.anthropic.counting import BYTES_A_TOKEN, estimate
 from ronda.wire.shared.failures import BUDGET
 
 HEADER: Final = b"x-ronda-budget"
-MODEL_CAP: Final = (
-    4096  # output tokens of a call that names no limit: what most models write at most unless they are told to
-)
+# Output tokens of a call that names no limit: what most models write at most unless they are told to.
+MODEL_CAP: Final = 4096
 LEAST_LAST: Final = 256  # output tokens of a last answer, where a budget has less left: enough for a few sentences
 USED_UP: Final = "I stopped here: the budget of this run is used up."
 _OWN: Final = Dialect("Ronda", chat_error)

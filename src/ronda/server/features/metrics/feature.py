@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from ronda.server.features.metrics.figures import Figures
     from ronda.server.features.metrics.port import MetricsPort
 
-FOLDER: Final = (
-    "PROMETHEUS_MULTIPROC_DIR"  # prometheus-client's variable: where the workers of a server keep their figures
-)
+# The variable of prometheus-client: where the workers of a server keep their figures.
+FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 _REFRESH_SECONDS: Final = 5.0  # figures of now, where another process may be the one that is asked
 _OWN: Final = Dialect("Ronda", chat_error)
 _REASONS: Final = {"stop": "stop", "length": "length", "tool_calls": "tool_calls"}

@@ -52,9 +52,8 @@ LONGEST_SPAN: Final = 31 * 86400.0  # seconds
 _HOUR: Final = 3600.0
 _PIECES: Final = 60  # of the span that is shown
 _LATELY: Final = 5  # minutes that tokens a minute are the mean of: one alone jumps
-_KEPT_SECONDS: Final = (
-    30.0  # what goes through all runs of a day or a month, or through events, is looked up again after
-)
+# What goes through all runs of a day or a month, or through events, is looked up again after.
+_KEPT_SECONDS: Final = 30.0
 _TIMED_RUNS: Final = 40  # the newest: their events say how long the first token took
 _MOST_OWNERS: Final = 200  # each is counted by itself
 _MOST_TIMES: Final = 60  # of the newest calls: what a narrow picture shows

@@ -47,9 +47,8 @@ from ronda.store.sql import Sql
 
 FORMAT: Final = 1
 MANIFEST: Final = "ronda-owner.json"
-NO_OWNER: Final = (
-    "(deleted)"  # the owner of a revoked key that stays, so that a server whose last key is gone does not open
-)
+# The owner of a revoked key that stays, so that a server whose last key is gone does not open.
+NO_OWNER: Final = "(deleted)"
 _PAGE: Final = 100
 _PASS_SECONDS: Final = 0.25  # between two looks at runs that servers still drive
 _PATIENCE: Final = 30.0  # seconds that servers have to end them
