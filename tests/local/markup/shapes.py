@@ -461,6 +461,9 @@ OWN: Final = [
         "hunyuan",
         objects("\n<tool_calls>", "</tool_calls>"),
         tools="Return all calls within <tool_call></tool_call> tags:" + _TOOLS,
+        begin="{# [BEGIN FINAL RESPONSE] #}",
+        opened="Here are my reasoning steps:\\n",
+        think=("Here are my reasoning steps:\n", "\n[BEGIN FINAL RESPONSE]\n"),
     ),
     _shape(
         "MiniMax M2",

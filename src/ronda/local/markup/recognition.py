@@ -130,6 +130,8 @@ _THOUGHTS: Final = (
     ("<|START_THINKING|>", ("<|START_THINKING|>", "<|END_THINKING|>")),
     ("<|thought_start|>", ("<|thought_start|>", "<|thought_end|>")),
     ("<|think|>", ("<|think|>", "<|end|>")),
+    # Apriel's prompt ends with words that begin its thoughts.
+    ("[BEGIN FINAL RESPONSE]", ("Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]")),
     ("<seed:think>", ("<seed:think>", "</seed:think>")),
     ("[THINK]", ("[THINK]", "[/THINK]")),
     ("<think>", THINK),
