@@ -9,8 +9,10 @@ from typing import Any
 import anthropic
 import openai
 import pytest
+from mcp.shared.exceptions import MCPError
 from tests.interaction.doors import Door, Served, soon
 from tests.interaction.every_door import NAMES, PATHS, body_for
+from tests.server.doors.test_mcp_door import client as mcp_client
 
 from ronda.core.parts import Usage
 from ronda.errors import BadConfig
@@ -188,6 +190,20 @@ async def test_a_websocket_counts_while_it_is_answering_a_message(door: Door) ->
 
     assert ends == ["response.completed", 200, "response.completed", 200]
     assert (refused["status"], "4 requests a minute" in refused["error"]["message"]) == (429, True)
+
+
+async def test_of_mcp_only_calls_of_tools_are_counted(door: Door) -> None:
+    """A client that connects asks several things that ask no model."""
+    hello = {"messages": [{"role": "user", "content": "go"}]}
+    async with door.serving(ScriptedModel(says("one"), says("two")), rates={"requests": 2, "runs": 1}) as served:
+        a_minute(served)
+        async with mcp_client(door, "legacy") as mcp:
+            listed = [one.name for one in (await mcp.list_tools()).tools]
+            answers = [(await mcp.call_tool("chat", hello)).is_error for _ in range(2)]
+            with pytest.raises(MCPError):
+                await mcp.call_tool("chat", hello)
+            await mcp.list_tools()
+    assert (listed, answers) == (["chat"], [False, False])
 
 
 async def test_what_asks_no_model_is_not_counted(door: Door) -> None:

@@ -34,7 +34,7 @@ from ronda.server.features.contract import (
     TargetTools,
     overrides,
 )
-from ronda.server.http.incoming import Header, Incoming, Whole
+from ronda.server.http.incoming import Header, Incoming
 from ronda.server.http.operations import Operation
 from ronda.server.http.routing import Dialect, Route, Routes
 from ronda.server.services.models import Target
@@ -383,20 +383,3 @@ async def _repeat(chore: Chore) -> None:
     while True:
         await chore.do()
         await asyncio.sleep(chore.every)
-
-
-def with_headers(answer: ASGIApp, headers: Sequence[Header]) -> ASGIApp:
-    """The same answer, with more headers."""
-    if isinstance(answer, Whole):
-        answer.add_headers(headers)
-        return answer
-
-    async def extended(scope: Scope, receive: Receive, send: Send) -> None:
-        async def add(message: Message) -> None:
-            if message["type"] in ("http.response.start", "websocket.accept", "websocket.http.response.start"):
-                message = {**message, "headers": [*message.get("headers", ()), *headers]}
-            await send(message)
-
-        await answer(scope, receive, add)
-
-    return extended

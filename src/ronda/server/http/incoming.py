@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qs, quote
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ronda.drive.offload import LIGHT_BYTES, aside
 from ronda.errors import BadRequest, TooLarge
@@ -249,6 +249,23 @@ class NoContent(Whole):
     def __init__(self) -> None:
         super().__init__(b"", 204)
         self._headers = []  # where nothing may follow, nothing is counted
+
+
+def with_headers(answer: ASGIApp, headers: Sequence[Header]) -> ASGIApp:
+    """The same answer, with more headers."""
+    if isinstance(answer, Whole):
+        answer.add_headers(headers)
+        return answer
+
+    async def extended(scope: Scope, receive: Receive, send: Send) -> None:
+        async def add(message: Message) -> None:
+            if message["type"] in ("http.response.start", "websocket.accept", "websocket.http.response.start"):
+                message = {**message, "headers": [*message.get("headers", ()), *headers]}
+            await send(message)
+
+        await answer(scope, receive, add)
+
+    return extended
 
 
 # ---- whether the client is there ----------------------------------------------------------------------------------------

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec.structs import replace
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.errors import BadConfig, NotFound
@@ -15,14 +16,16 @@ from ronda.server.answering.exchange import Answering
 from ronda.server.doors.chat import chat_error
 from ronda.server.http.browser_guard import refused_socket
 from ronda.server.http.failure import error_answer
-from ronda.server.http.incoming import Incoming, Json
+from ronda.server.http.incoming import Incoming, Json, with_headers
 from ronda.server.services.models import Models
 from ronda.wire.codec.json import UNREADABLE
 from ronda.wire.shared.failures import Failure
 
 if TYPE_CHECKING:
     from ronda.server.doors.mcp.door import McpDoor
+    from ronda.server.http.incoming import Header
     from ronda.server.services.agents import AgentFolder
+    from ronda.server.services.callers import Callers
     from ronda.store.agents import Agents
 
 
@@ -56,6 +59,7 @@ class McpParts(Struct, frozen=True):
     agent_folder: Callable[[], AgentFolder | None]  # … and those of the operator's files
     max_body: int
     sleep: Sleep
+    callers: Callers
 
 
 class McpRoute:
@@ -74,11 +78,18 @@ class McpRoute:
 
         # Read here, within the bounds of all requests: the SDK knows those of one alone.
         body = await incoming.body(self._parts.max_body) if incoming.method == "POST" else None
-        if body is not None and (refusal := _refusal(body)) is not None:
-            return refusal
+        more: Sequence[Header] = ()
+        if body is not None:
+            message = _read(body)
+            if isinstance(message, Json):
+                return message
+            if message is not None and message.method == "tools/call" and incoming.route is not None:
+                # Nothing else asks a model: clients connect, and look at what there is, also where a budget is used up.
+                more = await self._parts.callers.admit(incoming, replace(incoming.route, scope="run"))
         if self._door is None:
             self._door = McpDoor(self._parts)
-        return await self._door.answer(incoming.owner, incoming.rights, body)
+        answer = await self._door.answer(incoming.owner, incoming.rights, body)
+        return with_headers(answer, more) if more else answer
 
     async def serve_pipes(self) -> None:
         """Until the client closes its side."""
@@ -103,17 +114,18 @@ class _Message(Struct, frozen=True):
     error: Raw | UnsetType = UNSET
 
 
-def _refusal(body: bytes) -> Json | None:
-    """An answer to JSON that is no message of MCP's: the SDK would list every field of every message that it is not."""
+def _read(body: bytes) -> _Message | Json | None:
+    """A message; an answer to JSON that is none of MCP's, as the SDK would list every field of every message that it is not; or
+    None for what is no JSON at all, of which the SDK says so."""
     try:
         message = msgspec.json.decode(body, type=_Message)
     except msgspec.ValidationError as error:
         problem = str(error).replace("`", "")
     except UNREADABLE:
-        return None  # no JSON at all, of which the SDK says so
+        return None
     else:
         if message.method is not None or message.result is not UNSET or message.error is not UNSET:
-            return None
+            return message
         problem = "it has no 'method'"
     said = {"code": _INVALID_REQUEST, "message": f"this is no JSON-RPC 2.0 message: {problem}"}
     return Json(msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": said}), 400)

@@ -32,12 +32,13 @@ class McpServer(Door):
                 lambda: provided(AgentFolder),
                 settings.max_body,
                 services.supervisor.sleep,
+                services.callers,
             )
         )
 
     def routes(self) -> Sequence[Route]:
         return [
-            Route("POST", "/mcp", MCP, self.route.answer, "run", loads=_MCP),
+            Route("POST", "/mcp", MCP, self.route.answer, "write", loads=_MCP),
             Route("GET", "/mcp", MCP, self.route.answer, "read", loads=_MCP),
             Route("DELETE", "/mcp", MCP, self.route.answer, "write", loads=_MCP),
         ]

@@ -62,6 +62,7 @@ class Rates(Feature):
         self._slots: dict[str, Slot] = {}
         self._writing: set[asyncio.Task[Any]] = set()
         self._leaving: dict[str, set[asyncio.Task[Any]]] = {}  # account → slots that are being given back
+        self._given_back = 0  # slots, so far
 
     def chores(self) -> Sequence[Chore]:
         return [Chore("the requests under way", RENEWED, self._renew)]
@@ -88,10 +89,12 @@ class Rates(Feature):
         account = f"key:{key}" if key else f"owner:{request.owner}"
         rate = self._options.keys.get(key, self._options) if key else self._options
         slot = Slot(os.urandom(12).hex(), account)
-        leaving = tuple(self._leaving.get(account, ()))  # of answers that the client has read a moment ago
+        given_back, leaving = self._given_back, self._leaving.get(account)
         found = await self._windows.admit(account, rate, slot.name)
-        if found.refused == "runs" and leaving:
-            await asyncio.wait(leaving)
+        if found.refused == "runs" and (leaving or self._given_back != given_back):
+            # A place became free meanwhile: of an answer that the client has read a moment ago.
+            if leaving := self._leaving.get(account):
+                await asyncio.wait(leaving)
             found = await self._windows.admit(account, rate, slot.name)
         is_anthropic = ANTHROPIC_VERSION in request.headers or route.path.startswith("/v1/messages")
         headers = list(_headers(rate, found, self._clock(), is_anthropic=is_anthropic))
@@ -142,6 +145,7 @@ class Rates(Feature):
 
     def _let_go(self, slot: Slot) -> None:
         if slot.is_answered and not slot.runs and self._slots.pop(slot.name, None) is not None:
+            self._given_back += 1
             task = self._later(self._windows.release(slot.name))
             leaving = self._leaving.setdefault(slot.account, set())
             leaving.add(task)
