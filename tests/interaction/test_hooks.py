@@ -122,3 +122,26 @@ async def test_a_run_that_is_resumed_has_the_hooks_that_are_given_then() -> None
     answers = {first.questions[0].id: True}
     await resume_agent_async(first.run_id, answers, journal=journal, agent=agent, extensions=[notes])
     assert notes.seen[2:] == ["before erase {'n': 1}", "after erase: erased 1", "before model", "after model"]
+
+
+class Plain(Hooks):
+    """Without `async`, as people write it first."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def before_model(self, request: ModelRequest) -> None:  # type: ignore[override]  # plain methods are for those without mypy
+        self.seen.append("before model")
+
+    def before_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:  # type: ignore[override]
+        self.seen.append(name)
+        return {"n": 4}
+
+
+async def test_a_hook_may_be_a_plain_function() -> None:
+    hooks, model = Plain(), ScriptedModel(calls("double", n=1), says("8"))
+
+    result = await run_agent_async(Agent(model, tools=[double]), "go", extensions=[hooks])
+
+    assert (result.tool_calls[0].content, result.tool_calls[0].failed) == ("8", False)
+    assert hooks.seen == ["before model", "double", "before model"]

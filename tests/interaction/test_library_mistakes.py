@@ -10,7 +10,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from ronda import Agent, Guardrails, invoke_agent, resume_agent, run_agent, stream_agent, tool
+from ronda import Agent, Guardrails, Hooks, invoke_agent, resume_agent, run_agent, stream_agent, tool
 from ronda.core.parts import Image, ToolResult, ToolTurn
 from ronda.core.plan import PermissionRule
 from ronda.errors import BadConfig, BadRequest, RunEnded
@@ -172,6 +172,12 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         lambda: agent(max_itterations=3),
         TypeError,
         "Agent has no field 'max_itterations'; give it to the run: run_agent(agent, …, max_iterations=…)",
+    ),
+    "hooks that are a class": (
+        lambda: ask(extensions=[Hooks]),
+        BadRequest,
+        "extensions is [<class 'ronda.agent.hooks.Hooks'>]; it is a list of objects with the methods 'around' and 'tap', such as "
+        "[MyHooks()]",
     ),
     "a field that other libraries have": (
         lambda: agent(system_prompt="be brief"),
@@ -341,7 +347,7 @@ def test_a_result_that_has_a_text_is_not_warned_of(caplog: pytest.LogCaptureFixt
 def test_an_answer_may_be_a_pydantic_model() -> None:
     model = ScriptedModel(says('{"n": 1}'))
     assert invoke_agent(Agent(model, output=Count), "go") == Count(n=1)
-    assert invoke_agent(Agent(ScriptedModel(says('[{"n": 1}]')), output=list[Count]), "go") == [Count(n=1)]
+    assert invoke_agent(Agent(ScriptedModel(says('{"value": [{"n": 1}]}')), output=list[Count]), "go") == [Count(n=1)]
 
 
 def test_an_answer_that_only_pydantic_refuses_is_an_error_with_the_conversation() -> None:

@@ -10,6 +10,7 @@ import pydantic
 import pytest
 
 from ronda import Agent, run_agent
+from ronda.errors import ExecuteError
 from ronda.testing import ScriptedModel, says
 
 
@@ -71,3 +72,42 @@ def test_a_text_is_asked_for_as_text_and_not_as_json() -> None:
 
     assert result.output == "Lisbon."
     assert model.requests[0].options.response_format is None
+
+
+class Tree(msgspec.Struct):
+    name: str
+    below: list[Tree] = []
+
+
+@pytest.mark.parametrize(
+    "kind", [Place, PlaceData, PlaceModel, PlaceStruct, Tree, list[PlaceData], list[PlaceModel], int, PlaceData | int]
+)
+def test_the_schema_has_an_object_at_its_root_since_openai_refuses_others(kind: Any) -> None:
+    model = ScriptedModel(says("{}"))
+
+    with pytest.raises(ExecuteError):
+        run_agent(Agent(model, output=kind), "go")
+
+    assert (asked := model.requests[0].options.response_format) is not None
+    assert msgspec.json.decode(asked.schema)["type"] == "object"
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "value"),
+    [
+        (list[PlaceData], [LISBON], [PlaceData(**LISBON)]),
+        (list[PlaceModel], [LISBON], [PlaceModel(**LISBON)]),
+        (int, 7, 7),
+        (PlaceData | int, 7, 7),
+    ],
+)
+def test_what_is_no_object_is_asked_for_as_the_member_of_one(kind: Any, said: object, value: object) -> None:
+    model = ScriptedModel(says(msgspec.json.encode({"value": said}).decode()))
+
+    assert run_agent(Agent(model, output=kind), "go").output == value
+
+
+def test_a_type_that_has_itself_as_a_member_is_read() -> None:
+    model = ScriptedModel(says('{"name": "a", "below": [{"name": "b", "below": []}]}'))
+
+    assert run_agent(Agent(model, output=Tree), "go").output == Tree("a", [Tree("b")])

@@ -76,8 +76,11 @@ RUN_OPTIONS: Final[Mapping[str, Kind]] = {
     ),
     "record": Kind(_of(str, os.PathLike), "it is the path of the cassette to write"),
     "extensions": Kind(
-        lambda value: isinstance(value, (list, tuple)) and all(hasattr(one, "around") for one in value),
-        "it is a list of objects with the methods 'around' and 'tap'",
+        lambda value: (
+            isinstance(value, (list, tuple))
+            and all(hasattr(one, "around") and not isinstance(one, type) for one in value)
+        ),
+        "it is a list of objects with the methods 'around' and 'tap', such as [MyHooks()]",
     ),
 }
 

@@ -11,6 +11,7 @@ Hooks are an extension (`host.extension`), so that the runs which a run starts h
 
 from __future__ import annotations
 
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 
 class Hooks:
-    """Override what you need. Each method returns what is used from there on, or None to leave it as it is."""
+    """Override what you need, with `async def` or a plain `def`. Each method returns what is used from there on, or None to
+    leave it as it is."""
 
     async def before_model(self, request: ModelRequest) -> ModelRequest | None:
         """Before each attempt to get an answer. What you return is sent; the conversation of the run stays as it is."""
@@ -58,6 +60,11 @@ class Hooks:
         return None
 
 
+async def _answer(said: Any) -> Any:
+    """Of a method that is async, or a plain one."""
+    return await said if isawaitable(said) else said
+
+
 class _HookedProvider:
     def __init__(self, hooks: Hooks, provider: Provider) -> None:
         self._hooks = hooks
@@ -68,11 +75,11 @@ class _HookedProvider:
         return capabilities_of(self._provider)
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
-        changed = await self._hooks.before_model(request)
+        changed = await _answer(self._hooks.before_model(request))
         if changed is not None and changed is not request:
             request = replace(changed, scratch={}, is_heavy=None)  # what was written for the old one does not hold
         answer = await self._provider.call(request, show)
-        found = await self._hooks.after_model(request, answer)
+        found: ModelFinished | None = await _answer(self._hooks.after_model(request, answer))
         if found is None or found.turn == answer.turn:
             return answer if found is None else found
         # The upstream's own JSON would be sent back to it in the place of the new turn.
@@ -87,10 +94,10 @@ class _HookedTool:
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         name = self.spec.name
-        changed = await self._hooks.before_tool(name, arguments, context)
+        changed = await _answer(self._hooks.before_tool(name, arguments, context))
         arguments = arguments if changed is None else changed
         output = await self._tool.run(arguments, context)
         if output.questions:  # an agent that waits for people: it has given nothing yet
             return output
-        found = await self._hooks.after_tool(name, arguments, output, context)
+        found = await _answer(self._hooks.after_tool(name, arguments, output, context))
         return output if found is None else found

@@ -4,7 +4,7 @@ its answer read."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
@@ -12,6 +12,9 @@ from msgspec import Raw
 from ronda.core.plan import ResponseFormat
 from ronda.errors import BadConfig
 from ronda.schema.signature import is_pydantic
+
+# Where an answer stands that is no object by itself: a list, a number, one of several types.
+_VALUE: Final = "value"
 
 
 def output_format(output: Any) -> ResponseFormat:
@@ -22,16 +25,11 @@ def output_format(output: Any) -> ResponseFormat:
 
         if (problem := check_schema(dict(output))) is not None:
             raise BadConfig(f"output is not a JSON Schema: {problem}")
-    elif is_pydantic(output):
-        schema = _adapter(output).json_schema()
+        name = "answer"
     else:
-        try:
-            schema = msgspec.json.schema(output)
-        except (TypeError, NameError) as error:
-            raise BadConfig(
-                f"output is {output!r:.200}; give a JSON Schema, or a type that msgspec or pydantic can read: {error}"
-            ) from error
-    name = "answer" if isinstance(output, Mapping) else getattr(output, "__name__", "answer")
+        schema = _schema_of(output)
+        schema = schema if _is_object(schema) else _as_member(schema)
+        name = getattr(output, "__name__", "answer")
     return ResponseFormat("json_schema", name, Raw(msgspec.json.encode(schema)))
 
 
@@ -39,7 +37,40 @@ def read_output(output: Any, text: str) -> Any:
     """An answer as `output` asked for it. Raises `ValueError` where it does not fit."""
     if isinstance(output, Mapping):
         return msgspec.json.decode(text)
-    return _adapter(output).validate_json(text) if is_pydantic(output) else msgspec.json.decode(text, type=output)
+    data = text if _is_object(_schema_of(output)) else bytes(msgspec.json.decode(text, type=dict[str, Raw])[_VALUE])
+    return _adapter(output).validate_json(data) if is_pydantic(output) else msgspec.json.decode(data, type=output)
+
+
+def _schema_of(output: Any) -> dict[str, Any]:
+    """With a root that says what it is, and does not refer to it: OpenAI refuses such a schema."""
+    if is_pydantic(output):
+        schema: dict[str, Any] = _adapter(output).json_schema()
+    else:
+        try:
+            schema = msgspec.json.schema(output)
+        except (TypeError, NameError) as error:
+            raise BadConfig(
+                f"output is {output!r:.200}; give a JSON Schema, or a type that msgspec or pydantic can read: {error}"
+            ) from error
+    if (reference := schema.get("$ref")) is None:
+        return schema
+    definitions = schema["$defs"]
+    name = reference.removeprefix("#/$defs/")
+    others = {key: value for key, value in definitions.items() if key != name}
+    if reference.encode() in msgspec.json.encode(definitions):  # it has itself as a member
+        others = definitions
+    return {**definitions[name], **({"$defs": others} if others else {})}
+
+
+def _is_object(schema: Mapping[str, Any]) -> bool:
+    return schema.get("type") == "object"
+
+
+def _as_member(schema: dict[str, Any]) -> dict[str, Any]:
+    """Vendors take no schema whose root is anything else than an object."""
+    member = {key: value for key, value in schema.items() if key != "$defs"}
+    root = {"type": "object", "properties": {_VALUE: member}, "required": [_VALUE], "additionalProperties": False}
+    return {**root, "$defs": schema["$defs"]} if "$defs" in schema else root
 
 
 def _adapter(output: Any) -> Any:
