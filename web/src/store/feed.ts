@@ -20,6 +20,7 @@ export const isFed = signal(false);
 type Told = "changed" | "lost" | "fed" | "who";
 const channel = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel(`ronda.feed${base}`);
 let isHolder = false;
+let isLost = false;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
 function tell(what: Told): void {
@@ -29,10 +30,16 @@ function tell(what: Told): void {
 
 function take(what: Told): void {
   if (what === "changed" || what === "lost") {
-    if (what === "lost") isFed.value = false;
+    if (what === "lost") {
+      isFed.value = false;
+      isLost = true;
+    }
     changes.value += 1;
-  } else if (what === "fed") isFed.value = true;
-  else if (isHolder && isFed.value) tell("fed");
+  } else if (what === "fed") {
+    isFed.value = true;
+    if (isLost) changes.value += 1; // the server is back, and nothing else may tell
+    isLost = false;
+  } else if (isHolder && isFed.value) tell("fed");
 }
 
 function gather(): void {

@@ -83,11 +83,11 @@ test("a server that goes while nothing runs is missed, and is back when it answe
   const page = await open();
   await page.waitForSelector("text=Actor · ready");
   await server.kill();
-  await page.waitForSelector(".banner.fail >> text=The server does not answer", { timeout: 15_000 });
+  await page.waitForSelector(".banner.fail >> text=The server does not answer", { timeout: 30_000 });
   await page.fill("#composer", "kept");
   expect(await page.locator(".send").isDisabled()).toBe(true);
   await server.start();
-  await page.waitForSelector(".banner >> text=Connected", { timeout: 15_000 });
+  await page.waitForSelector(".banner >> text=Connected", { timeout: 30_000 });
   expect(await page.inputValue("#composer")).toBe("kept");
   await page.press("#composer", "Enter");
   await answered(page, "an answer to that");
