@@ -139,6 +139,13 @@ def test_alternatives_at_the_root_are_pooled_into_one_object() -> None:
     )
 
 
+def test_a_property_that_one_alternative_leaves_open_keeps_its_words_alone() -> None:
+    when = {"type": "string", "title": "At", "description": "When."}
+    schema = {"oneOf": [tool(at=when), tool(place={"type": "string"})]}
+
+    assert lower(schema, ANTHROPIC).schema["properties"] == {"at": {"title": "At", "description": "When."}, "place": {}}
+
+
 def test_what_cannot_be_said_at_the_root_is_said_in_the_description() -> None:
     schema = {**tool(route={}, file={}), "anyOf": [{"required": ["route"]}, {"required": ["file"]}]}
 
@@ -195,6 +202,12 @@ def test_a_reference_to_what_has_moved_still_leads_there() -> None:
         **tool(pair={"prefixItems": [{"type": "integer"}, {"$ref": "#/$defs/moved-1"}]}),
         "$defs": {"moved-1": {"type": "integer"}},
     }
+
+
+def test_a_recursive_reference_is_one_to_the_root() -> None:
+    schema = {"$schema": "https://json-schema.org/draft/2019-09/schema", **tool(next={"$recursiveRef": "#"})}
+
+    assert lower(schema, ANTHROPIC).schema == tool(next={"$ref": "#"})
 
 
 # ---- references ------------------------------------------------------------------------------------------------------
