@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import uvicorn
 from msgspec import Struct
@@ -72,13 +72,14 @@ def always_fails() -> str:
 
 
 @tool(approval="ask", labels=["egress"])
-def place_order(site: str, quantity: int, deliver_by: str) -> str:
+def place_order(site: str, quantity: int, deliver_by: str, carrier: Literal["road", "rail"] = "road") -> str:
     """Place an order.
 
     Args:
         site: The warehouse.
         quantity: How many pallets.
         deliver_by: The last day.
+        carrier: How it travels.
     """
     return f"ordered {quantity} for {site} by {deliver_by}"
 

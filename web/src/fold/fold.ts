@@ -339,6 +339,7 @@ function ask(run: RunState, event: Asked, touch: Touch): void {
     tool: event.tool ?? "",
     arguments: event.arguments ?? "{}",
     schema: event.schema ?? null,
+    parameters: event.parameters ?? null,
     message: event.message ?? "",
     expiresAt: event.expires_at ?? 0,
     at: event.at ?? 0,

@@ -126,6 +126,8 @@ export interface Question {
   tool: string;
   arguments: string;
   schema: unknown;
+  /** What other arguments must look like that an approval brings; null where the server does not say. */
+  parameters: unknown;
   message: string;
   expiresAt: number;
   at: number;

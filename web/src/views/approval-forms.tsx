@@ -46,7 +46,38 @@ function leave(): void {
   document.querySelector<HTMLElement>("[data-ask]")?.focus();
 }
 
-type Kind = "text" | "number" | "boolean" | "json";
+/** "any": the model left it out, and the schema names no type. */
+type Kind = "text" | "number" | "boolean" | "json" | "any";
+
+interface Argument {
+  kind: Kind;
+  /** As the model wrote it; undefined: it left it out. */
+  before: unknown;
+  /** The only values that it may have. */
+  choices: string[];
+  type: string;
+}
+
+/** What the model has given, and what else the tool takes. */
+function argumentsOf(values: Record<string, unknown>, parameters: unknown): Record<string, Argument> {
+  const properties = (parameters as FormSchema | null)?.properties ?? {};
+  const names = [...new Set([...Object.keys(values), ...Object.keys(properties)])];
+  return Object.fromEntries(
+    names.map((name) => {
+      const [before, told] = [values[name], properties[name]];
+      const choices = told?.enum?.every((one) => typeof one === "string") ? (told.enum as string[]) : [];
+      const type = told?.type ?? (before === undefined ? "" : typeName(before));
+      return [name, { kind: before === undefined ? kindNamed(type) : kindOf(before), before, choices, type: type === "string" ? "text" : type }];
+    }),
+  );
+}
+
+function kindNamed(type: string): Kind {
+  if (type === "string") return "text";
+  if (type === "integer" || type === "number") return "number";
+  if (type === "boolean") return "boolean";
+  return type === "" ? "any" : "json";
+}
 
 function kindOf(value: unknown): Kind {
   if (typeof value === "string") return "text";
@@ -58,16 +89,17 @@ function written(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** Other arguments: a field for each, of the type that it was. The server checks them by the tool's schema, and names what is wrong. */
+/** Other arguments: a field for each that there is or may be. The server checks them by the tool's schema, and names what is wrong. */
 export function EditForm({ question, isSheet }: { question: Question; isSheet: boolean }): VNode {
   const before = valuesOf(question.arguments);
+  const known = argumentsOf(before ?? {}, question.parameters);
   const [texts, setTexts] = useState<Record<string, string>>(() =>
-    before === null ? { "": question.arguments } : Object.fromEntries(Object.entries(before).map(([name, value]) => [name, written(value)])),
+    before === null ? { "": question.arguments } : Object.fromEntries(Object.entries(known).map(([name, one]) => [name, one.before === undefined ? "" : written(one.before)])),
   );
   const form = useRef<HTMLFormElement>(null);
   useLayoutEffect(() => form.current?.querySelector<HTMLElement>("input, textarea")?.focus(), []);
   const send = () => {
-    const read = readValues(before, texts);
+    const read = before === null ? readJson(texts[""] ?? "") : readValues(known, texts);
     if (typeof read === "string") cardProblem.value = read;
     else void decide(question, { decision: "approve", arguments: read });
   };
@@ -89,21 +121,28 @@ export function EditForm({ question, isSheet }: { question: Question; isSheet: b
     >
       <div class="edit-args">
         {Object.entries(texts).map(([name, value]) => {
-          const old = before === null ? undefined : before[name];
-          const kind = before === null ? "json" : kindOf(old);
-          const isChanged = before !== null && value !== written(old);
+          const one = known[name] ?? { kind: "json", before: undefined, choices: [], type: "" };
+          const isGiven = one.before !== undefined;
+          const isChanged = isGiven && value !== written(one.before);
           const set = (text: string) => setTexts({ ...texts, [name]: text });
           const label = name === "" ? "arguments" : name;
           return (
             <label key={name} class="edit-row">
               <span class="mono t3">{shown(label)}</span>
               <span class={wrong === name ? "field wrong" : "field"}>
-                {kind === "json" || value.includes("\n") || value.length > 120 ? (
+                {one.choices.length > 0 ? (
+                  <select value={value} aria-invalid={wrong === name} onChange={(event) => set(event.currentTarget.value)}>
+                    {[...new Set([isGiven ? written(one.before) : "", ...one.choices])].map((choice) => (
+                      <option key={choice} value={choice}>{shown(choice)}</option>
+                    ))}
+                  </select>
+                ) : one.kind === "json" || value.includes("\n") || value.length > 120 ? (
                   <textarea rows={Math.min(8, value.split("\n").length + 1)} value={value} aria-invalid={wrong === name} onInput={(event) => set(event.currentTarget.value)} />
                 ) : (
-                  <input value={value} inputMode={kind === "number" ? "decimal" : "text"} aria-invalid={wrong === name} onInput={(event) => set(event.currentTarget.value)} />
+                  <input value={value} inputMode={one.kind === "number" ? "decimal" : "text"} aria-invalid={wrong === name} onInput={(event) => set(event.currentTarget.value)} />
                 )}
-                {isChanged && <span class="small t3 was">{typeName(old)} · was {shown(written(old).slice(0, 40))}</span>}
+                {isChanged && <span class="small t3 was">{one.type} · was {shown(written(one.before).slice(0, 40))}</span>}
+                {!isGiven && name !== "" && value === "" && <span class="small t3 was">{one.type === "" ? "" : `${one.type} · `}not given</span>}
               </span>
             </label>
           );
@@ -136,25 +175,28 @@ function typeName(value: unknown): string {
   return value === null ? "null" : Array.isArray(value) ? "list" : typeof value === "string" ? "text" : typeof value;
 }
 
-/** The values of a form, or what is wrong with it. A number that is none goes out as it was written, for the server to refuse by name. */
-function readValues(before: Record<string, unknown> | null, texts: Record<string, string>): unknown {
-  if (before === null) {
-    try {
-      return JSON.parse(texts[""] ?? "") as unknown;
-    } catch {
-      return "The arguments are no JSON.";
-    }
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return "The arguments are no JSON.";
   }
+}
+
+/** The values of a form, or what is wrong with it. A number that is none goes out as it was written, for the server to refuse by name. */
+function readValues(known: Record<string, Argument>, texts: Record<string, string>): unknown {
   const read: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(texts)) {
-    const kind = kindOf(before[name]);
+    const kind = known[name]?.kind ?? "text";
+    if (known[name]?.before === undefined && value.trim() === "") continue; // the model left it out, and so does the person
     if (kind === "text") read[name] = value;
     else if (kind === "number") read[name] = value.trim() !== "" && Number.isFinite(Number(value)) ? Number(value) : value;
     else {
       try {
         read[name] = JSON.parse(value) as unknown;
       } catch {
-        return kind === "boolean" ? `'${name}' must be true or false.` : `'${name}' is no JSON.`;
+        if (kind === "any") read[name] = value;
+        else return kind === "boolean" ? `'${name}' must be true or false.` : `'${name}' is no JSON.`;
       }
     }
   }

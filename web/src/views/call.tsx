@@ -113,7 +113,7 @@ function Approved({ call, by }: { call: Call; by: string }): VNode {
       {differing.map((name, at) => (
         <span key={name}>
           {at === 0 ? " with " : ", "}
-          {shown(name)} <s>{shown(text(before[name]))}</s> {shown(text(after[name]))}
+          {shown(name)} {name in before && <s>{shown(text(before[name]))}</s>} {shown(text(after[name]))}
         </span>
       ))}
     </span>

@@ -50,6 +50,21 @@ describe("a call that needs a person", () => {
     expect(await page.locator(".call s").innerText()).toBe("1450");
   });
 
+  test("E shows what else the tool takes, by its schema; what is left empty stays left out", async () => {
+    const page = await open();
+    await waiting(page);
+    await leaveField(page);
+    await page.keyboard.press("e");
+    const row = page.locator(".edit-row:has-text('carrier')");
+    expect(await row.innerText()).toContain("not given");
+    expect(await row.locator("option").allInnerTexts()).toEqual(["", "rail", "road"]);
+    await row.locator("select").selectOption("rail");
+    await page.locator(".edit-row:has-text('quantity') input").focus();
+    await page.keyboard.press("Control+Enter");
+    await answered(page, "Done");
+    expect(await page.locator(".call").innerText()).toMatch(/approved with carrier\s+rail/);
+  });
+
   test("S: the same tool asks no more in this session", async () => {
     const page = await open();
     await waiting(page, "place them twice");
