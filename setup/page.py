@@ -167,4 +167,7 @@ def _at(folder: Path) -> Node:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:  # `make` says the rest
+        sys.exit(130)

@@ -218,3 +218,19 @@ def test_whether_a_problem_is_a_warning_does_not_depend_on_its_words(tmp_path: P
 
     wrong = written(tmp_path, "model: {id: m, provider: openai, apiType: is registered}")
     assert [(one.field, one.severity) for one in validate(wrong)] == [("model.apiType", "error")]
+
+
+@pytest.mark.parametrize(
+    ("model", "warnings"),
+    [
+        ("openia:gpt-5.5", ["'openia:gpt-5.5' is taken for a model of OpenAI; did you mean 'openai:gpt-5.5'?"]),
+        ("openai:gpt-5.5", []),
+        ("ollama:qwen3", []),
+        ("qwen3:8b", []),
+        ("{id: 'openia:gpt-5.5', provider: openai}", []),
+    ],
+)
+def test_a_misspelt_provider_is_a_warning(tmp_path: Path, model: str, warnings: list[str]) -> None:
+    file = written(tmp_path, f"name: x\nmodel: {model}")
+
+    assert [problem.message for problem in check(file, env={})] == warnings

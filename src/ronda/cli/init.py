@@ -145,6 +145,7 @@ This asks `local:smollm2`, a very small model (`ronda models pull` fetches it), 
 
 ## Test it
 
+    pip install pytest
     pytest
     ronda eval agent.eval.yaml
     ronda validate agent.prompty
@@ -190,6 +191,6 @@ def init(arguments: argparse.Namespace) -> int:
     print(
         f"Written to {folder}: {', '.join(FILES)}\n\nNext:\n{go_there}"
         '    ronda run agent.prompty --tools tools.py -i question="What does a pear cost?"'
-        f"{offline}\n    pytest\n    ronda eval agent.eval.yaml\n    ronda serve --config ronda.toml"
+        f"{offline}\n    ronda eval agent.eval.yaml\n    pip install pytest && pytest\n    ronda serve --config ronda.toml"
     )
     return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ronda._suggest import closest
 from ronda.prompty.errors import BadPrompty
 from ronda.prompty.files import Disk
 from ronda.prompty.load import AnyPath, examine, read_text
@@ -15,6 +16,8 @@ from ronda.prompty.model import OpenApiTool, Prompty, PromptyTool
 from ronda.prompty.references import Roots
 from ronda.prompty.report import Problem, Report
 from ronda.prompty.yaml_tree import Place
+from ronda.providers import PROVIDERS, opener_of
+from ronda.providers.services import SERVICES
 
 __all__ = ["Problem", "check", "look", "place_of"]
 
@@ -39,8 +42,21 @@ def look(
     roots = Roots(found.parent, allowed_file_roots, files)
     prompty, report = examine(text, Report(str(found)), roots, env)
     if prompty is not None and not report.errors:
+        _check_model(prompty, report)
         _check_files(prompty, report, roots)
     return prompty, report
+
+
+def _check_model(prompty: Prompty, report: Report) -> None:
+    """A misspelt provider: without one the whole name is that of a model of OpenAI's, as the reference has it."""
+    model = prompty.model
+    if model is None or model.provider or model.connection is not None:
+        return
+    prefix, colon, name = model.id.partition(":")
+    if not colon or opener_of(prefix) is not None:
+        return
+    if (meant := closest(prefix, (*PROVIDERS, *SERVICES))) is not None:
+        report.warn(("model",), f"'{model.id}' is taken for a model of OpenAI; did you mean '{meant}:{name}'?")
 
 
 def _check_files(prompty: Prompty, report: Report, roots: Roots) -> None:
