@@ -14,7 +14,7 @@ import msgspec
 
 from ronda.core.parts import AssistantTurn
 from ronda.errors import BadRequest
-from ronda.schema.output import read_output
+from ronda.schema.output import read_as
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ def cast(result: Any, wanted: type[T]) -> T:
     text = _json_of(result)
     name = getattr(wanted, "__name__", str(wanted))
     try:
-        return read_output(wanted, text)  # type: ignore[no-any-return]  # which is what a type is read to
+        return read_as(wanted, text)  # type: ignore[no-any-return]  # which is what a type is read to
     except (ValueError, TypeError, RecursionError) as error:
         raise TypeError(f"the result cannot be cast to {name}: {error}") from error
 

@@ -13,8 +13,14 @@ from ronda.core.plan import ResponseFormat
 from ronda.errors import BadConfig
 from ronda.schema.signature import is_pydantic
 
-# Where an answer stands that is no object by itself: a list, a number, one of several types.
-_VALUE: Final = "value"
+
+class _Member(msgspec.Struct):
+    """An answer that is no object by itself (a list, a number, one of several types) is asked for as the member of one."""
+
+    value: Raw
+
+
+_VALUE: Final = _Member.__struct_fields__[0]
 
 
 def output_format(output: Any) -> ResponseFormat:
@@ -37,8 +43,13 @@ def read_output(output: Any, text: str) -> Any:
     """An answer as `output` asked for it. Raises `ValueError` where it does not fit."""
     if isinstance(output, Mapping):
         return msgspec.json.decode(text)
-    data = text if _is_object(_schema_of(output)) else bytes(msgspec.json.decode(text, type=dict[str, Raw])[_VALUE])
-    return _adapter(output).validate_json(data) if is_pydantic(output) else msgspec.json.decode(data, type=output)
+    is_itself = _is_object(_schema_of(output))
+    return read_as(output, text if is_itself else bytes(msgspec.json.decode(text, type=_Member).value))
+
+
+def read_as(kind: Any, text: str | bytes) -> Any:
+    """JSON as a value of this type. Raises `ValueError` where it does not fit."""
+    return _adapter(kind).validate_json(text) if is_pydantic(kind) else msgspec.json.decode(text, type=kind)
 
 
 def _schema_of(output: Any) -> dict[str, Any]:
