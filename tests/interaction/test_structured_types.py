@@ -111,3 +111,10 @@ def test_a_type_that_has_itself_as_a_member_is_read() -> None:
     model = ScriptedModel(says('{"name": "a", "below": [{"name": "b", "below": []}]}'))
 
     assert run_agent(Agent(model, output=Tree), "go").output == Tree("a", [Tree("b")])
+
+
+def test_an_answer_without_the_member_is_asked_for_again() -> None:
+    model = ScriptedModel(says('{"n": 7}'), says('{"value": 7}'))
+
+    assert run_agent(Agent(model, output=int), "go").output == 7
+    assert "value" in str(model.heard[1][-1])
