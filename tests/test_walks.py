@@ -19,7 +19,7 @@ from ronda.core.events import ModelFinished
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.journal.memory import MemoryJournal
-from ronda.providers import script
+from ronda.providers import script_file
 from ronda.server.app import Server, create_app
 from ronda.server.config import ServerConfig
 from ronda.testing import ScriptedModel, calls, says
@@ -107,13 +107,13 @@ async def test_responses_with_previous_response_id() -> None:
 
 def test_invoke_agent_with_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = walked(says("Hello."))
-    call = script.ScriptFile.call
+    call = script_file.ScriptFile.call
 
     async def watched(self: Any, request: ModelRequest, show: Show) -> ModelFinished:
         model.walks.append(here())
         return await call(self, request, show)
 
-    monkeypatch.setattr(script.ScriptFile, "call", watched)
+    monkeypatch.setattr(script_file.ScriptFile, "call", watched)
     (tmp_path / "lines.json").write_text(json.dumps([{"text": "Hello."}]))
     file = tmp_path / "x.prompty"
     file.write_text("---\nname: x\nmodel:\n  id: script:lines.json\n---\nuser:\ngo\n")

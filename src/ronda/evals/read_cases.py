@@ -17,7 +17,7 @@ from ronda.evals.suite import Case, Check, Mock, MockAnswer
 from ronda.prompty.report import At
 from ronda.prompty.segments import TemplateError
 from ronda.prompty.template import render
-from ronda.providers.script import Script
+from ronda.providers.script_file import Script
 
 DEFAULT_KEYS: Final = (
     "inputs", "vars", "expect", "assert", "mocks", "repeat", "threshold", "approve", "options", "metadata",

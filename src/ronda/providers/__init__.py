@@ -81,7 +81,7 @@ def _mistral_agent(name: str, where: Where) -> Provider:
 
 
 def _script(name: str, where: Where) -> Provider:
-    from ronda.providers.script import ScriptFile
+    from ronda.providers.script_file import ScriptFile
 
     return ScriptFile(name)
 
