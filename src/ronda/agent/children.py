@@ -44,7 +44,7 @@ from ronda.errors import BadConfig, BadRequest, RunCancelled, RunEnded, quote_na
 from ronda.host.recovery import expiry_facts, recovery_facts
 from ronda.prompty.children import INPUT, Child
 from ronda.prompty.model import Prompty
-from ronda.tools.function import to_output
+from ronda.tools.output import to_output
 from ronda.trace.spans import span
 
 if TYPE_CHECKING:

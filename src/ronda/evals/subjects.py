@@ -23,7 +23,7 @@ from ronda.prompty.load import load
 from ronda.prompty.model import KeyConnection, Model, Prompty
 from ronda.prompty.template import render
 from ronda.providers.script_file import Script, ScriptFile
-from ronda.tools.function import to_output
+from ronda.tools.output import to_output
 
 # A mock of a file → a tool that gives what the file says, and calls nothing.
 

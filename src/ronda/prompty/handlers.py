@@ -23,7 +23,8 @@ from ronda.prompty.model import Tool as AnyDeclared
 from ronda.prompty.registry import Handler, KindHandler
 from ronda.prompty.tool_specs import without_nulls
 from ronda.tools.callback import CallbackTool
-from ronda.tools.function import FunctionTool, around, call_either, output_of
+from ronda.tools.function import FunctionTool, around, call_either
+from ronda.tools.output import output_of
 from ronda.wire.openai_chat import API as CHAT
 from ronda.wire.openai_responses import API as RESPONSES
 

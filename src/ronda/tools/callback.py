@@ -8,7 +8,8 @@ from typing import Any
 
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
-from ronda.tools.function import call_either, output_of
+from ronda.tools.function import call_either
+from ronda.tools.output import output_of
 
 
 class CallbackTool:
