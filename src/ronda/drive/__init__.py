@@ -13,25 +13,22 @@ from __future__ import annotations
 
 from ronda.drive.contracts import (
     Barrier,
-    Capabilities,
     Emit,
     Exclusive,
     LongResults,
     OpenLongResults,
-    Provider,
-    Show,
     StartChild,
     StopReason,
     Summarize,
     Tool,
     ToolContext,
     ToolOutput,
-    capabilities_of,
     child_id,
 )
 from ronda.drive.driver import Driver
 from ronda.drive.inbox import Inbox, Message, Receipt, check_answer
 from ronda.drive.model_state import ModelState
+from ronda.drive.provider import Capabilities, Provider, Show, capabilities_of
 
 __all__ = [
     "Barrier",

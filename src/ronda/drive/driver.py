@@ -49,7 +49,6 @@ from ronda.drive.contracts import (
     Emit,
     Exclusive,
     OpenLongResults,
-    Provider,
     StartChild,
     StopReason,
     Summarize,
@@ -59,6 +58,7 @@ from ronda.drive.contracts import (
 from ronda.drive.inbox import Inbox, wait_for_first
 from ronda.drive.model_state import ModelState
 from ronda.drive.offload import LIGHT, LIGHT_BYTES, is_heavy
+from ronda.drive.provider import Provider
 from ronda.drive.tools import Waiting, as_text, call_tool, show_progress
 from ronda.errors import BadRequest, ProtocolError, UpstreamError
 

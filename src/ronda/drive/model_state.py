@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from ronda.drive.contracts import Provider
+from ronda.drive.provider import Provider
 from ronda.errors import UpstreamError
 
 # For so long a failure says something: a server that gets no requests would never see the next success.

@@ -24,7 +24,7 @@ from ronda.core.parts import Usage
 from ronda.core.prices import FREE
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Provider, Show, capabilities_of
-from ronda.drive.contracts import CallMany
+from ronda.drive.provider import CallMany
 from ronda.providers.services import SERVICES
 
 # Our names of providers at their own addresses → the table's.

@@ -14,7 +14,7 @@ from msgspec import structs
 from ronda.core.events import ModelFinished, Preview
 from ronda.core.request import ModelRequest, Wait
 from ronda.drive import Capabilities, Show
-from ronda.drive.contracts import CallMany
+from ronda.drive.provider import CallMany
 
 
 class SharedCall:

@@ -10,7 +10,7 @@ from msgspec import structs
 from ronda.core.events import ModelFinished
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Provider, Show, capabilities_of
-from ronda.drive.contracts import CallMany, Project
+from ronda.drive.provider import CallMany, Project
 from ronda.wire.upstream.projection import Projection
 from ronda.wire.upstream.vision import Unseen
 

@@ -21,8 +21,8 @@ from ronda.core.request import ModelRequest
 from ronda.core.taint import EGRESS, UNTRUSTED, may_leak, taint_labels
 from ronda.core.transcript import repair, whole_results
 from ronda.drive import Capabilities, Tool, capabilities_of
-from ronda.drive.contracts import takes_any
 from ronda.drive.offload import aside, is_heavy, load
+from ronda.drive.provider import takes_any
 from ronda.errors import BadRequest, UpstreamError
 from ronda.server.http.rights import RIGHTS, current_scopes
 from ronda.server.services.asking import Ask

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from ronda.core.events import ModelFinished
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Provider, Show, capabilities_of
-from ronda.drive.contracts import CallMany
+from ronda.drive.provider import CallMany
 from ronda.errors import UpstreamError
 from ronda.host.supervisor import Sleep, done_or_reported
 from ronda.server.features.models.settings import UpstreamLimit
