@@ -335,11 +335,8 @@ class Setups:
             return plan
         if session and would_ask(plan) and (tools := await approved.find(owner, session, self._runs.clock())):
             plan = replace(plan, remembered=tools)
-        if (
-            session
-            and may_leak(plan.tools)
-            and (sends := await approved.sends.find(owner, session, self._runs.clock()))
-        ):
+        may_send = session and plan.has_labels and may_leak(plan.tools)
+        if may_send and (sends := await approved.sends.find(owner, session, self._runs.clock())):
             plan = replace(plan, sendable=sends)
         return plan
 
