@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -228,6 +229,21 @@ async def test_attempts_are_limited_by_address(door: Door) -> None:
     assert tried == [401] * MAX_FAILURES
     assert (over[0], over[1]["error"]["code"], with_key[0]) == (429, "too_many_attempts", 200)
     assert 0 < int(wait) <= 60
+
+
+async def test_attempts_that_come_at_once_are_no_more_than_those_that_come_one_by_one(door: Door) -> None:
+    async with serving_with_key(door) as behind:
+        at_once = [Browser(behind.served).login(f"rk_wrong{n}") for n in range(3 * MAX_FAILURES)]
+        tried = [status for status, _ in await asyncio.gather(*at_once)]
+
+    assert sorted(tried) == [401] * MAX_FAILURES + [429] * 2 * MAX_FAILURES
+
+
+async def test_sign_ins_that_succeed_are_no_attempts_that_failed(door: Door) -> None:
+    async with serving_with_key(door) as behind:
+        tried = [(await Browser(behind.served).login(behind.key))[0] for _ in range(MAX_FAILURES + 2)]
+
+    assert tried == [200] * (MAX_FAILURES + 2)
 
 
 @pytest.mark.parametrize("body", [{}, {"key": 3}, {"key": None}, [], {"key": "x" * 5000}])

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hmac
 import html
 import logging
-import math
 import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +24,7 @@ from ronda._extras import has_extra, install
 from ronda.errors import BadRequest
 from ronda.server.config import ServerConfig
 from ronda.server.doors.chat import chat_error
-from ronda.server.features.contract import Feature, Finding, Line, Refused, Services
+from ronda.server.features.contract import Feature, Finding, Line, Services
 from ronda.server.features.oidc.provider import OidcProvider, SignInFailed
 from ronda.server.features.oidc.settings import OidcOptions, OidcSettings
 from ronda.server.features.oidc.users import TABLES, OidcUsers
@@ -157,18 +156,13 @@ class Oidc(Feature):
         return Whole(b"", 302, [(b"location", url.encode()), cookie, _NOT_KEPT])
 
     async def callback(self, request: Incoming) -> ASGIApp:
-        if wait := self._attempts.wait_for(request.client):
-            raise Refused(
-                "too many attempts to sign in from this address; wait before the next",
-                code="too_many_attempts",
-                headers=[(b"retry-after", b"%d" % math.ceil(wait))],
-            )
+        self._attempts.begin(request.client)
         try:
             cookie = await self._finish(request)
         except SignInFailed as error:
-            self._attempts.failed(request.client)
             log.warning("a sign-in by OpenID Connect failed: %s", error)
             return self._sorry(error, [self._set_flow_cookie(request, "", 0)])
+        self._attempts.succeeded(request.client)
         headers = [(b"location", f"{self._base}/ui".encode()), cookie, self._set_flow_cookie(request, "", 0), _NOT_KEPT]
         return Whole(b"", 302, headers)
 

@@ -1,12 +1,18 @@
-"""Attempts to sign in that failed, by the address that they came from: too many, and it has to wait."""
+"""Attempts to sign in that failed, by the address that they came from: too many, and it has to wait.
+
+An attempt counts from its beginning until it has succeeded. So many that come at once are no more than one after another.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Final
+
+from ronda.server.features.contract import Refused
 
 MAX_FAILURES: Final = 10  # of one address, within …
 WINDOW: Final = 60.0  # … seconds: people mistype a few times; a key has 256 bits, so this is about load, not guessing
@@ -16,23 +22,31 @@ _MAX_ADDRESSES: Final = 10_000  # that are remembered; then the one that was lon
 class Attempts:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._failed: OrderedDict[str, list[float]] = OrderedDict()  # when, of the last MAX_FAILURES
+        self._failed: OrderedDict[str, list[float]] = OrderedDict()  # when they began, of the last MAX_FAILURES
 
-    def wait_for(self, client: str) -> float:
-        """Seconds until this address may try again; 0: at once."""
-        times = self._failed.get(_network(client), [])
-        if len(times) < MAX_FAILURES:
-            return 0.0
-        return max(0.0, times[0] + WINDOW - self._clock())
-
-    def failed(self, client: str) -> None:
-        network = _network(client)
+    def begin(self, client: str) -> None:
+        """Raises Refused for an address that has to wait."""
+        network, now = _network(client), self._clock()
         times = self._failed.setdefault(network, [])
-        times.append(self._clock())
-        del times[:-MAX_FAILURES]
         self._failed.move_to_end(network)
         if len(self._failed) > _MAX_ADDRESSES:
             self._failed.popitem(last=False)
+        if len(times) == MAX_FAILURES and (wait := times[0] + WINDOW - now) > 0:
+            raise Refused(
+                "too many attempts to sign in from this address; wait before the next",
+                code="too_many_attempts",
+                headers=[(b"retry-after", b"%d" % math.ceil(wait))],
+            )
+        times.append(now)
+        del times[:-MAX_FAILURES]
+
+    def succeeded(self, client: str) -> None:
+        """One that has begun."""
+        times = self._failed.get(network := _network(client), [])
+        if times:
+            times.pop()
+        if not times:
+            self._failed.pop(network, None)
 
 
 def _network(client: str) -> str:

@@ -8,7 +8,6 @@ A request that brings a key of its own is not looked at here. Without API keys t
 from __future__ import annotations
 
 import hmac
-import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -25,7 +24,7 @@ from ronda.server.features.sign_in.attempts import Attempts
 from ronda.server.features.sign_in.cookies import cookie_of, is_own_page, name_for, plain_name, set_cookie
 from ronda.server.features.sign_in.sign_ins import ROTATION, SignIn, SignIns
 from ronda.server.features.sign_in.ways import LoginWay
-from ronda.server.http.auth import FRESH_FOR, KeyAuth, Unauthorized
+from ronda.server.http.auth import FRESH_FOR, KeyAuth
 from ronda.server.http.incoming import Header, Incoming, Json, NoContent
 from ronda.server.http.operations import Named, Operation
 from ronda.server.http.routing import Dialect, Route
@@ -129,20 +128,12 @@ class SignInPage(Feature):
     async def login(self, request: Incoming) -> ASGIApp:
         """A key → a cookie."""
         _check_page(request)
-        if wait := self._attempts.wait_for(request.client):
-            raise Refused(
-                "too many attempts to sign in from this address; wait before the next",
-                code="too_many_attempts",
-                headers=[(b"retry-after", b"%d" % math.ceil(wait))],
-            )
         given = await request.read(MAX_BODY, _read_login)
         if not isinstance(self._auth, KeyAuth):
             raise BadRequest("this server does not sign in with keys", code="no_login")
-        try:
-            key = await self._auth.key({b"authorization": b"Bearer " + given.key.encode()})
-        except Unauthorized:
-            self._attempts.failed(request.client)
-            raise
+        self._attempts.begin(request.client)
+        key = await self._auth.key({b"authorization": b"Bearer " + given.key.encode()})
+        self._attempts.succeeded(request.client)
         if key is None:
             raise BadRequest("this server has no API keys: there is nothing to sign in for", code="no_login")
         if (before := await self._find(request)) is not None:
