@@ -318,7 +318,35 @@ async def test_a_call_that_still_waits_in_line_when_its_client_goes_away_costs_n
     assert (spent[0] > 100, spent[1]) == (True, 0)
 
 
-async def test_several_answers_of_one_call_have_a_price(door: Door) -> None:
+@pytest.mark.parametrize("stream", [False, True])
+async def test_no_answer_is_written_that_does_not_fit_although_those_beside_it_do(door: Door, stream: bool) -> None:
+    """An upstream that writes several answers in one call writes all of them, and wants to be paid for all."""
+
+    class Many(ScriptedModel):
+        written = 0
+
+        @property
+        def capabilities(self) -> Capabilities:
+            return Capabilities(call_many=self.call_many, cost=Price(1.0, 10.0).cost)
+
+        async def call(self, request: Any, show: Any) -> ModelFinished:
+            self.written += 1
+            return await super().call(request, show)
+
+        async def call_many(self, request: Any, shows: Any) -> list[ModelFinished]:
+            return [await self.call(request, show) for show in shows]
+
+    model = Many(*[says("one", usage=Usage(5, 100)) for _ in range(5)])
+    limit: Any = {"limits": [{"scope": "owner", "tokens": 250}]}  # room for two, of a hundred tokens and the question
+    async with door.serving(model, budgets=limit) as served:
+        await add_keys(served)
+        await post(served, stream=stream, n=5)
+        await settled(served)
+        spent = await ledger_of(served).spent(Account("owner", "ann"), "total")
+    assert (model.written, spent.rounds, spent.tokens) == (2, 2, 210)
+
+
+async def test_several_answers_of_one_request_have_a_price(door: Door) -> None:
     class Many(ScriptedModel):
         @property
         def capabilities(self) -> Capabilities:

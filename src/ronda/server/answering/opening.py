@@ -89,6 +89,9 @@ class OpeningFeatures(Protocol):
 
     def run_state(self) -> Mapping[str, Raw]: ...
 
+    @property
+    def counts_calls(self) -> bool: ...
+
 
 class Opening:
     def __init__(
@@ -189,7 +192,7 @@ class Opening:
         start = replace(start, about={**about, **about_siblings(names)})
         return [
             self._live_run(job, replace(start, run=names[sibling], sibling=sibling), provider, setup.offer)
-            for sibling, provider in enumerate(_providers_for(target, setup.plan, request.n))
+            for sibling, provider in enumerate(self._providers_for(target, setup.plan, request.n))
         ]
 
     async def _conversation(
@@ -221,6 +224,13 @@ class Opening:
             live.read_answer = job.target.read_answer
         return live
 
+    def _providers_for(self, target: Target, plan: Plan, n: int) -> Sequence[Provider]:
+        """One provider per choice. Where each choice is one model call, and the upstream can, one call serves them all."""
+        able = capabilities_of(target.provider)
+        if able.call_many is None or plan.runs_tools or self._features.counts_calls:
+            return [target.provider] * n
+        return SharedCall(able.call_many, able, n).choices()
+
     async def _container_session(self, owner: str, request: DoorRequest) -> str:
         wish = request.container
         session = (await self._containers.use(owner, wish.id)).session
@@ -237,14 +247,6 @@ class Opening:
         turns, parent, _ = await self._conversation(owner, request, turns, None)
         opened, setup = await self.setups.set_up(owner, request, job.target, turns, has_files(turns))
         return RunStarted("", setup.plan, opened, parent=parent, owner=owner, agent=setup.agent, inputs=setup.inputs)
-
-
-def _providers_for(target: Target, plan: Plan, n: int) -> Sequence[Provider]:
-    """One provider per choice. Where each choice is one model call, and the upstream can, one call serves them all."""
-    able = capabilities_of(target.provider)
-    if n > 1 and not plan.runs_tools and able.call_many is not None:
-        return SharedCall(able.call_many, able, n).choices()
-    return [target.provider] * n
 
 
 async def _open_inside(opening: Awaitable[list[LiveRun]]) -> list[LiveRun]:

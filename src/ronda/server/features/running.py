@@ -130,6 +130,7 @@ class Features:
         self.opening = self._with("run_began")
         self.noting = self._with("run_state")
         self.extensions = tuple([one for one in self.all if overrides(one, "around") or overrides(one, "tap")])
+        self.counts_calls = any(one.counts_calls for one in self.all)
         self.reopening = self._with("reopen")
         self._reopening_tools = self._with("reopen_tools")
         self.is_steady = all(one.is_steady for one in self.all)

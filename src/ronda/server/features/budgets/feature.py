@@ -69,6 +69,7 @@ class Budgets(Feature):
     after = ("prices",)  # whose prices its calls have
     tables = TABLES
     owned = OWNED
+    counts_calls = True
 
     @classmethod
     def check(cls, settings: ServerConfig) -> Iterable[Finding]:
