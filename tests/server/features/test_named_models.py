@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.interaction.doors import Door
 from tests.interaction.every_door import body_for
-from tests.interaction.upstreams import Upstream, answers, refuses
+from tests.interaction.upstreams import Upstream, answers, completes, refuses
 from tests.server.restarts import Folder, call
 
 from ronda.core.events import ModelFinished, TextDelta
@@ -118,6 +118,24 @@ async def test_each_model_of_a_chain_has_its_own_price(door: Door, tmp_path: Pat
     async with door.serving(ScriptedModel(), models=models, prices=prices) as served:
         _, answer = await ask(served, "a")
     assert answer["usage"]["cost"] == pytest.approx((10 * 1 + 5 * 2) / 1e6)
+
+
+@pytest.mark.parametrize("prices", [{}, {"openai-chat:*": Price(1.0, 1.0)}])
+async def test_a_model_that_failed_for_one_cools_down_for_all_that_fall_back_to_it(
+    door: Door, tmp_path: Path, prices: dict[str, Price], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    down = {"error": "down", "status": 503}
+    async with Upstream(refuses(503, "down"), completes("asked again")) as shared:
+        models: Any = {
+            "first": {"model": script(tmp_path, "first.json", down), "fallback": ["shared", "default"]},
+            "second": {"model": script(tmp_path, "second.json", down), "fallback": ["shared", "default"]},
+            "shared": {"model": "openai-chat:m", "base_url": shared.url},
+        }
+        own = ScriptedModel(says("one"), says("two"))
+        async with door.serving(own, models=models, prices=prices) as served:
+            said = [(await ask(served, name))[1]["choices"][0]["message"]["content"] for name in ("first", "second")]
+    assert (said, len(shared.bodies)) == (["one", "two"], 1)
 
 
 async def test_what_a_model_is_limited_to_holds_for_its_requests(door: Door, tmp_path: Path) -> None:

@@ -33,18 +33,18 @@ class Candidate(Struct, frozen=True):
 
 
 class CoolDown:
-    """Until when models of a process are not asked, by their spec and address: they have just failed."""
+    """Until when models of a process are not asked, by their names: they have just failed."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._until: dict[int, tuple[float, str]] = {}
+        self._until: dict[str, tuple[float, str]] = {}
 
     def begin(self, candidate: Candidate, error: UpstreamError) -> None:
         wait = candidate.cool_down if error.retry_after is None else max(error.retry_after, 1.0)
-        self._until[id(candidate.provider)] = self._now() + wait, candidate.spec
+        self._until[candidate.name] = self._now() + wait, candidate.spec
 
     def is_cooling(self, candidate: Candidate) -> bool:
-        return self._until.get(id(candidate.provider), (0.0, ""))[0] > self._now()
+        return self._until.get(candidate.name, (0.0, ""))[0] > self._now()
 
     def seconds_to_cool(self) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -55,7 +55,7 @@ class CoolDown:
 
     def end(self, candidate: Candidate) -> None:
         if self._until:
-            self._until.pop(id(candidate.provider), None)
+            self._until.pop(candidate.name, None)
 
 
 def reason_of(error: UpstreamError) -> Reason | None:
