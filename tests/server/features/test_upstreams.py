@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.interaction.doors import Door, Pauses, Served, soon
 from tests.interaction.every_door import body_for
+from tests.interaction.upstreams import Upstream, completes
 from tests.server.features.spender import open_place
 from tests.server.features.test_named_models import Time, chain, request, script, to_nobody
 
@@ -72,6 +73,20 @@ async def test_no_more_calls_are_under_way_than_the_limit_and_the_next_begins_wh
         answers = await asyncio.gather(*asked)
 
     assert ([status for status, _ in answers], model.most) == ([200] * 5, 2)
+
+
+async def test_several_answers_of_one_request_have_a_place_each(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a model that could write them in one call: that call would hold the place which the others wait for."""
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    async with Upstream(completes("one"), completes("two")) as upstream:
+        monkeypatch.setenv("OPENAI_BASE_URL", upstream.url)
+        settings: Any = {"models": {"m": {"model": "openai-chat:m"}}, "upstreams": {"*": {"calls": 1, "wait": 3000}}}
+        async with door.serving(ScriptedModel(), **settings) as served, soon():
+            body = body_for("chat", stream=False) | {"model": "m", "n": 2}
+            async with served.http.post(f"{served.url}/chat/completions", json=body) as answer:
+                said = [one["message"]["content"] for one in (await answer.json())["choices"]]
+
+    assert (sorted(said), [one.get("n") for one in upstream.requests]) == (["one", "two"], [None, None])
 
 
 async def test_a_pause_that_an_upstream_asks_for_holds_for_all_runs_of_it(door: Door) -> None:

@@ -170,8 +170,8 @@ class Feature:
     commands: ClassVar[Sequence[Command]] = ()  # likewise: `ronda NAME …` loads the feature NAME of another package
     is_feature: ClassVar[bool] = True
     is_door: ClassVar[bool] = False  # it brings addresses that every server has
-    counts_calls: ClassVar[bool] = False  # what it puts `around` them: several answers are several calls then
     is_steady: bool = True  # a usual request always gets the same from it; else requests are set up one by one
+    counts_calls: bool = False  # what it puts `around` them does: then several answers of a request are several calls
     tool_names: Sequence[str] = ()  # of tools that `tools` brings to some requests
     sign_in_headers: Sequence[bytes] = ()  # in small letters: `sign_in` is asked of requests that have one; (): of all
 

@@ -54,6 +54,7 @@ class NamedModels(Feature):
     def __init__(self, settings: ServerConfig, services: Services) -> None:
         self._settings = settings
         part = settings.part(ModelSettings)
+        self.counts_calls = bool(part.upstreams)
         self._models = part.named
         self._own_prices = settings.part(PriceSettings).prices
         self._opened: dict[str, Provider] = {}

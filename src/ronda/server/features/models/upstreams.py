@@ -24,7 +24,6 @@ from msgspec.structs import replace
 from ronda.core.events import ModelFinished
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Provider, Show, capabilities_of
-from ronda.drive.provider import CallMany
 from ronda.errors import UpstreamError
 from ronda.host.supervisor import Sleep, done_or_reported
 from ronda.server.features.models.settings import UpstreamLimit
@@ -245,17 +244,10 @@ class LimitedModel:
 
     @property
     def capabilities(self) -> Capabilities:
-        able = capabilities_of(self.provider)
-        return replace(able, call_many=able.call_many and partial(self._many, able.call_many))
+        return replace(capabilities_of(self.provider), call_many=None)  # each answer has a place of its own
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         async with self._place() as used:
             finished = await self.provider.call(request, show)
             used.tokens = finished.usage.total
         return finished
-
-    async def _many(self, call_many: CallMany, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
-        async with self._place() as used:
-            found = await call_many(request, shows)
-            used.tokens = sum([one.usage.total for one in found])
-        return found
