@@ -63,12 +63,6 @@ class RunBuffer:
         self.error: RondaError | None = None  # events are missing: nothing more can be kept
         self.is_reported = False  # the driver knows
 
-    def are_figures_due(self, is_let_go: bool) -> bool:
-        """Whether to write the figures: those of a run that begins or ends go with that."""
-        if not self.key or self.finished:
-            return True
-        return not self.are_counted and (is_let_go or self.waiting or time.monotonic() >= self.figures_due)
-
     def take_figures(self) -> Figures:
         """They are written now."""
         self.figures_due = time.monotonic() + FIGURES_EVERY
@@ -120,7 +114,10 @@ class Portion(Struct):
     @classmethod
     def of(cls, buffer: RunBuffer) -> Portion:
         is_let_go = buffer.released and not buffer.finished
-        figures = buffer.take_figures() if buffer.are_figures_due(is_let_go) else None
+        are_due = not buffer.key or buffer.finished  # they go with the row's beginning, or with its end
+        if not (are_due or buffer.are_counted):
+            are_due = is_let_go or buffer.waiting or time.monotonic() >= buffer.figures_due
+        figures = buffer.take_figures() if are_due else None
         portion = cls(
             buffer,
             buffer.key,
@@ -149,10 +146,8 @@ class Portion(Struct):
             self.are_over, waiting.are_over = waiting.are_over, False
 
     def only_counts(self) -> bool:
-        """Whether the figures are written by themselves: else they go with the run's start, or with its end."""
-        if self.figures is None or self.key == 0:
-            return False
-        return not self.events or type(self.events[-1]) is not RunFinished
+        """Whether the figures, where there are some, are written by themselves: else they go with the run's start, or its end."""
+        return self.key != 0 and not (self.events and type(self.events[-1]) is RunFinished)
 
     def leaves_more(self) -> bool:
         """Whether something of the run is still to be written: more was said meanwhile, or it waits, or was let go of."""

@@ -75,8 +75,8 @@ class BatchWriter:
                     batch.calls[owner, call_id] = buffer.name
                 if portion.questions is not None:
                     batch.questions.append((buffer.name, encode(portion.questions), int(portion.waits_within)))
-                if portion.only_counts():
-                    batch.counts.append((buffer.name, *astuple(portion.figures or NO_FIGURES)))
+                if portion.figures is not None and portion.only_counts():
+                    batch.counts.append((buffer.name, *astuple(portion.figures)))
             except (UnicodeError, TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
                 portion.error = StoreError(
                     self._place,

@@ -280,8 +280,8 @@ class Commits:
                         rows.expect(key, owner, call_id)
                     if portion.questions is not None:
                         rows.note_questions(key, portion.questions, portion.waits_within)
-                    if portion.only_counts():
-                        rows.count(key, figures)
+                    if portion.figures is not None and portion.only_counts():
+                        rows.count(key, portion.figures)
                 except RondaError as error:
                     portion.error = error
                     rows.forget()
