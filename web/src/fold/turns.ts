@@ -53,6 +53,8 @@ export function exchangesOf(placed: PlacedTurn[]): Exchange[] {
       isAnswered = false;
       found.push(current);
     } else if (turn.type === "user") current.run.steps.push({ kind: "steering", turn, at });
+    // Asked again, a question is of one run, and its answer of another.
+    if (turn.type === "assistant" && round !== null && !isAnswered) current.runId = runId;
     addTurn(current.run, turn);
     isAnswered ||= turn.type === "assistant" && round !== null;
     current.end = index + 1;
@@ -64,7 +66,8 @@ export function exchangesOf(placed: PlacedTurn[]): Exchange[] {
 export function wholeRuns(placed: PlacedTurn[]): PlacedTurn[] {
   const [first] = placed;
   if (first === undefined || first.index === 0) return placed;
-  const begin = first.run === null ? placed.findIndex((one) => one.messages[0]?.role === "user") : placed.findIndex((one) => one.run !== first.run);
+  const isQuestion = (one: PlacedTurn) => one.messages[0]?.role === "user";
+  const begin = first.run === null ? placed.findIndex(isQuestion) : placed.findIndex((one, at) => at > 0 && one.run !== placed[at - 1]?.run && isQuestion(one));
   return begin === -1 ? [] : placed.slice(begin);
 }
 

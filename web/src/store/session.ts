@@ -318,7 +318,9 @@ export async function branchAt(entry: Entry, text: string): Promise<void> {
   );
   entries.value = entries.value.filter((one) => one.start < entry.start);
   branch.value = null;
-  await ask([...said, { role: "user", content: contentOf(text, files) }], "replace", text, files);
+  // The server finds the place where they part: so what came before keeps its runs, with their figures, files and times.
+  const mode = said.length === 0 ? "replace" : "auto";
+  await ask([...said, { role: "user", content: contentOf(text, files) }], mode, text, files);
 }
 
 function messagesBefore(start: number, messages: Message[]): Message[] {
@@ -335,7 +337,7 @@ function messagesBefore(start: number, messages: Message[]): Message[] {
   return found;
 }
 
-async function ask(said: object[], mode: "append" | "replace", text: string, files: Attachment[]): Promise<void> {
+async function ask(said: object[], mode: "append" | "auto" | "replace", text: string, files: Attachment[]): Promise<void> {
   const isNew = sessionId.value === "";
   const id = isNew ? newSessionName() : sessionId.value;
   const chosen = settings.value;
@@ -356,7 +358,7 @@ async function ask(said: object[], mode: "append" | "replace", text: string, fil
       ...(text === "" ? [] : [{ type: "text" as const, text }]),
     ],
   };
-  const start = mode === "replace" ? (entries.value.at(-1)?.start ?? -1) + 1 : Number.MAX_SAFE_INTEGER;
+  const start = mode !== "append" ? (entries.value.at(-1)?.start ?? -1) + 1 : Number.MAX_SAFE_INTEGER;
   entries.value = [...entries.value, { key: run, start, run: state, runId: run, events: "read" }];
   rows = [{ id: run, state: "queued", agent: null, session: id, created_at: Date.now() / 1000, ended_at: null }, ...rows];
   if (live.value === null) follow(run);

@@ -80,3 +80,33 @@ test("an early question of a long conversation can be edited, though the page ha
   const told = (await (await fetch(`${server.url}/v1/sessions/long-two`)).json()) as { messages: { content: string }[] };
   expect([told.messages.length, told.messages[0]?.content, told.messages[78]?.content]).toEqual([80, "question number 1.", "the last one, otherwise"]);
 });
+
+test("a branch has what came before it with its runs: sources, child runs and times, also after a reload", async () => {
+  const page = await open();
+  await ask(page, "search for it");
+  await answered(page, "The last delivery");
+  await ask(page, "the desk, please");
+  await answered(page, "The desk says");
+  await ask(page, "and then?");
+  await answered(page, "an answer to that");
+  await page.press("#composer", "ArrowUp");
+  await page.fill("[aria-label='Edit your message']", "and what else?");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".walk >> text=2 of 2");
+  const known = async () => {
+    await page.waitForFunction(() => document.querySelectorAll("[aria-label='Open the run']").length === 3);
+    await page.waitForSelector(".pill.child");
+    return page.locator(".say .cite").allInnerTexts();
+  };
+  expect(await known()).toEqual(["1", "2"]);
+  await page.reload();
+  await page.waitForSelector(".said >> text=and what else?");
+  expect(await known()).toEqual(["1", "2"]);
+  // And asked once more: the same question, another answer.
+  await page.click("role=button[name='Ask again'] >> nth=-1");
+  await page.waitForSelector(".walk >> text=3 of 3");
+  await page.reload();
+  await page.waitForSelector(".walk >> text=3 of 3");
+  expect(await known()).toEqual(["1", "2"]);
+  expect(await questions(page)).toEqual(["search for it", "the desk, please", "and what else?"]);
+});

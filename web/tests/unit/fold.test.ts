@@ -153,6 +153,12 @@ test("of the questions that one request brought, its run answers the last", () =
   expect(exchanges.map(({ start, runId, run }) => [start, runId, answerOf(run)])).toEqual([[0, null, "told"], [2, "r1", "answer"]]);
 });
 
+test("a question that was asked again has the run that answered it last", () => {
+  const again = placed(["r1", null, user("one")], ["r2", 0, assistant("again")], ["r3", null, user("two")], ["r3", 0, assistant("other")]);
+  expect(exchangesOf(again).map(({ runId, run }) => [runId, answerOf(run)])).toEqual([["r2", "again"], ["r3", "other"]]);
+  expect(wholeRuns(again.map((one) => ({ ...one, index: one.index + 7 }))).map((one) => one.index)).toEqual([9, 10]);
+});
+
 test("what a turn has beyond its messages is shown", () => {
   const results = [{ type: "tool_result" as const, call_id: "a", content: "no", failed: true }];
   const turns = CALLED.map((one) => (one.index === 2 ? { ...one, turn: { type: "tool" as const, results } } : one));
