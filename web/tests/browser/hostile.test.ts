@@ -41,7 +41,12 @@ test(`${CASES.length} hostile texts do nothing, as answers, questions and result
   const links = new Set<string>();
   const strange = new Set<string>();
   const seen = new Set<number>();
-  await log.evaluate((element) => element.scrollTo(0, 0));
+  // It comes in pages from its end: up, until the first question is there.
+  for (let step = 0; step < 100 && (await page.locator(".said p", { hasText: /^0: / }).count()) === 0; step++) {
+    await log.evaluate((element) => element.scrollTo(0, 0));
+    await page.waitForTimeout(50);
+  }
+  await page.waitForSelector(".turn[data-index='0']");
   for (let step = 0; step < 400 && seen.size < CASES.length; step++) {
     const found = await page.evaluate(() => {
       for (const fold of document.querySelectorAll<HTMLElement>(".call[aria-expanded=false]")) fold.click();
