@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from tests.interaction.doors import Door, Json, Served, soon, user
-from tests.interaction.upstreams import Upstream, answers, refuses
+from tests.interaction.upstreams import Exchange, Upstream, answers, refuses
 from tests.server.features.spender import open_place
 from tests.server.features.test_system import doctor_of
 
@@ -19,6 +21,7 @@ from ronda import tool
 from ronda.core.events import Budget, RunStarted
 from ronda.server.features.budgets.settings import BudgetLimit, BudgetOptions
 from ronda.server.features.notices.feature import WAITS, Notices
+from ronda.server.features.notices.rows import TABLES, NewNotice, NoticeAddress, NoticeRows
 from ronda.server.services.notice_sink import NoticeSink
 from ronda.store.memory import MemoryCatalog
 from ronda.testing import ScriptedModel, calls, says
@@ -53,7 +56,7 @@ class Sender:
     async def deliver(self) -> None:
         async with soon():
             await self.feature.runs_ended()
-            await self.feature.deliver()
+            await asyncio.gather(*await self.feature.send_due())
 
 
 @asynccontextmanager
@@ -132,6 +135,45 @@ async def test_what_an_address_does_not_take_is_sent_again_later(door: Door) -> 
     assert waiting["next_try_at"] - waiting["created_at"] >= WAITS[0]
     assert hook.bodies[0] == hook.bodies[1]
     assert hook.heads[0]["webhook-id"] == hook.heads[1]["webhook-id"]
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308, 404, 410, 429, 500])
+async def test_only_a_2xx_is_a_yes_and_no_redirect_is_followed(door: Door, status: int) -> None:
+    elsewhere = answers(b"{}", status, location="/elsewhere")
+    async with Upstream(elsewhere) as hook, sending(door, ScriptedModel(says("Hi."))) as sender:
+        await sender.subscribe(hook)
+        await sender.ask()
+        await sender.deliver()
+        [waiting] = (await sender.call("GET"))[1]["data"][0]["undelivered"]
+
+    assert (waiting["problem"], waiting["tries"], len(hook.bodies)) == (f"HTTP {status}", 1, 1)
+
+
+async def test_an_address_that_takes_its_time_holds_up_no_other(door: Door) -> None:
+    taken = asyncio.Event()
+
+    async def waits(exchange: Exchange) -> None:
+        await exchange.until_gone()
+
+    async def takes(exchange: Exchange) -> None:
+        taken.set()
+        await exchange.answer(b"{}")
+
+    model = ScriptedModel(says("Hi."), says("Hi."))
+    async with Upstream(waits, waits) as slow, Upstream(takes) as quick, sending(door, model) as sender:
+        [look] = [chore.do for chore in sender.feature.chores() if chore.name == "the sending of notices"]
+        for hook in (slow, quick):
+            await sender.subscribe(hook)
+            await sender.ask()
+            await sender.feature.runs_ended()
+            async with soon():
+                await look()
+        async with soon():
+            await taken.wait()
+        listed = (await sender.call("GET"))[1]["data"]
+
+    [waiting] = [one["undelivered"] for one in listed if one["url"].startswith(slow.url)]
+    assert [one["tries"] for one in waiting] == [0, 0]
 
 
 async def test_the_doctor_counts_what_was_not_taken(door: Door) -> None:
@@ -322,6 +364,32 @@ async def test_a_request_whose_address_may_not_be_called_starts_nothing(
 
 
 # ---- over processes ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["sqlite", "postgres"])
+async def test_owners_and_addresses_have_their_turns(
+    place: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    catalog, _ = open_place(
+        request.getfixturevalue("postgres") if place == "postgres" else str(tmp_path / "catalog.db")
+    )
+    catalog.add_tables("notices", TABLES)
+    rows = NoticeRows(catalog)
+    for owner, addresses in (("ann", 5), ("bob", 1)):
+        for number in range(addresses):
+            address = NoticeAddress(f"{owner}{number}", owner, "https://example.com", (), 0.0)
+            assert await rows.add_address(address, 20)
+            # Ann's were there before Bob's.
+            at = 1.0 if owner == "ann" else 2.0
+            await rows.add(
+                [NewNotice(f"{address.id}.{one}", address.id, "run.finished", b"{}", at) for one in range(3)]
+            )
+    due = await rows.due(2.0, 6, of_owner=4, of_address=2)
+    later = await rows.due(1.5, 100, of_owner=100, of_address=2)
+    await catalog.close()
+
+    assert [one.id for one in due] == ["ann0.0", "bob0.0", "ann1.0", "bob0.1", "ann2.0", "ann3.0"]
+    assert sorted([one.id for one in later]) == [f"ann{number}.{one}" for number in range(5) for one in range(2)]
 
 
 async def test_the_next_process_sends_what_was_not_taken_and_tells_nothing_twice(door: Door, postgres: str) -> None:

@@ -59,7 +59,10 @@ _MAX_URL: Final = 2000  # characters: what servers commonly take
 _MAX_BODY: Final = 65_536
 _WARNED: Final = 0.8  # of a budget: what is left is enough to act upon
 _MAX_TOLD: Final = 10_000  # budgets that are remembered; beyond them a notice may come twice
-_AT_ONCE: Final = 20  # notices of one look; the next look takes those that are left
+# Notices that are on their way at a time: an address may take its time, and then no other waits for it.
+_AT_ONCE: Final = 100
+_OF_OWNER: Final = 10
+_OF_ADDRESS: Final = 2
 _SECONDS: Final = 15.0  # that an address may take: as standardwebhooks.com recommends
 _LOOK_SECONDS: Final = 1.0
 _KEPT_SECONDS: Final = 7 * 86400.0  # of what was given up
@@ -99,6 +102,7 @@ class Notices(Feature):
         self._settings = settings
         self._fetcher: Fetcher | None = None
         self._keeping: set[asyncio.Task[None]] = set()
+        self._sending: set[str] = set()  # ids of notices that are on their way
         timezone = settings.part(BudgetSettings).budgets.timezone
         self._zone = UTC if timezone == "UTC" else ZoneInfo(timezone)
         self._told: set[str] = set()  # budgets that notices were sent of: most calls need not ask the catalog
@@ -108,7 +112,7 @@ class Notices(Feature):
 
     def chores(self) -> Sequence[Chore]:
         return [
-            Chore("the sending of notices", _LOOK_SECONDS, self.deliver, per="all"),
+            Chore("the sending of notices", _LOOK_SECONDS, self.send_due, per="all"),
             Chore("the forgetting of notices", 3600.0, self.forget, per="all"),
         ]
 
@@ -226,19 +230,28 @@ class Notices(Feature):
 
     # ---- on their way ------------------------------------------------------------------------------------------------
 
-    async def deliver(self) -> None:
-        """Side by side: an address that takes its time holds up no other."""
-        due = await self._rows.due(self._clock(), _AT_ONCE)
-        if due:
-            await asyncio.gather(*[self._deliver(one) for one in due])
+    async def send_due(self) -> list[asyncio.Task[None]]:
+        """Begin to send what is due, and wait for no address. What was begun earlier, and has not ended, is not begun again."""
+        under_way = set(self._sending)  # of before the question: what ends during it was still due when it was asked
+        due = await self._rows.due(self._clock(), _AT_ONCE, of_owner=_OF_OWNER, of_address=_OF_ADDRESS)
+        begun = []
+        for one in due:
+            if one.id in under_way or len(self._sending) >= _AT_ONCE:
+                continue
+            self._sending.add(one.id)
+            begun.append(self._supervisor.do("the sending of a notice", self._deliver(one)))
+        return begun
 
     async def _deliver(self, due: Due) -> None:
-        problem = await self._post(due)
-        if problem is None:
-            await self._rows.delivered(due.id)
-        else:
-            wait = WAITS[due.tries] if due.tries < len(WAITS) else None
-            await self._rows.failed(due.id, problem, None if wait is None else self._clock() + wait)
+        try:
+            problem = await self._post(due)
+            if problem is None:
+                await self._rows.delivered(due.id)
+            else:
+                wait = WAITS[due.tries] if due.tries < len(WAITS) else None
+                await self._rows.failed(due.id, problem, None if wait is None else self._clock() + wait)
+        finally:
+            self._sending.discard(due.id)
 
     async def forget(self) -> None:
         now = self._clock()

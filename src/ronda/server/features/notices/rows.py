@@ -138,12 +138,18 @@ class NoticeRows(TableStore):
 
         await self._tables.write(add)
 
-    async def due(self, now: float, limit: int) -> list[Due]:
+    async def due(self, now: float, limit: int, *, of_owner: int, of_address: int) -> list[Due]:
+        """Those of all owners in turn: an owner with many of them, or an address, keeps no other's waiting."""
         rows = await self._rows(
-            """SELECT notice.id, address, owner, url, body, tries, of_request FROM notice
-               JOIN notice_address ON notice_address.id = address
-               WHERE due IS NOT NULL AND due <= ? ORDER BY due LIMIT ?""",
-            (now, limit),
+            """SELECT id, address, owner, url, body, tries, of_request FROM (
+                 SELECT one.*, ROW_NUMBER() OVER (PARTITION BY owner ORDER BY of_address, due) AS of_owner FROM (
+                   SELECT notice.id AS id, address, owner, url, body, tries, of_request, due,
+                     ROW_NUMBER() OVER (PARTITION BY address ORDER BY due, notice.id) AS of_address
+                   FROM notice JOIN notice_address ON notice_address.id = address
+                   WHERE due IS NOT NULL AND due <= ?
+                 ) AS one WHERE of_address <= ?
+               ) AS another WHERE of_owner <= ? ORDER BY of_owner, due LIMIT ?""",
+            (now, of_address, of_owner, limit),
         )
         return [Due(row[0], row[1], row[2], row[3], bytes(row[4]), row[5], bool(row[6])) for row in rows]
 
