@@ -14,7 +14,6 @@ came without one has a trace whose id is made from its own.
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections import OrderedDict
@@ -22,7 +21,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Raw
@@ -34,6 +32,7 @@ from ronda.core.request import ModelRequest
 from ronda.core.run import Run
 from ronda.drive import Provider, Show, Tool, ToolContext, ToolOutput, capabilities_of
 from ronda.drive.outgoing import OUTGOING, Outgoing
+from ronda.trace.collector import exporters_of, resource
 from ronda.trace.plain import redact
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ _OPT_IN: Final = "gen_ai_latest_experimental"
 _CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"  # the conventions' own variable
 # Characters of one attribute: collectors refuse larger messages (4 MB for a batch, by default).
 _MAX_TEXT: Final = 100_000
-_ASK_SECONDS: Final = 5.0  # that the doctor waits for a collector
 # Runs at a time that something is remembered of; a run that never ends must not stay for ever.
 _MAX_RUNS: Final = 10_000
 # Buckets that the conventions recommend for the two metrics.
@@ -112,23 +110,22 @@ class OpenTelemetry:
         return redacted(value, self._redact)
 
     def _own_tracer_provider(self) -> TracerProvider:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.trace import TracerProvider as Sdk
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-        made = Sdk(resource=_resource(), id_generator=_ids(), shutdown_on_exit=False)
-        if not _is_switched_off("TRACES"):
-            made.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        made = Sdk(resource=resource(), id_generator=_ids(), shutdown_on_exit=False)
+        for exporter in exporters_of("traces"):
+            made.add_span_processor(BatchSpanProcessor(exporter()))
         self._own.append(made)
         return made
 
     def _own_meter_provider(self) -> MeterProvider:
-        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.sdk.metrics import MeterProvider as Sdk
-        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+        from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 
-        readers = [] if _is_switched_off("METRICS") else [PeriodicExportingMetricReader(OTLPMetricExporter())]
-        made = Sdk(readers, resource=_resource(), shutdown_on_exit=False)
+        made_by = [exporter() for exporter in exporters_of("metrics")]
+        readers = [one if isinstance(one, MetricReader) else PeriodicExportingMetricReader(one) for one in made_by]
+        made = Sdk(readers, resource=resource(), shutdown_on_exit=False)
         self._own.append(made)
         return made
 
@@ -381,8 +378,10 @@ def _spent(usage: Usage) -> dict[str, Any]:
     return spent
 
 
-def _outgoing(span: Span) -> Outgoing:
+def _outgoing(span: Span) -> Outgoing | None:
     context = span.get_span_context()
+    if not context.is_valid:  # the SDK is disabled, and the request is part of no trace
+        return None
     parent = f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
     return Outgoing(parent, context.trace_state.to_header())
 
@@ -433,53 +432,6 @@ def keep_parent(headers: Mapping[str, str]) -> dict[str, Raw]:
 # ---- the parts of OpenTelemetry that are imported with the first use ----------------------------------------------------
 
 _trace_id: ContextVar[int | None] = ContextVar("ronda_trace_id", default=None)
-
-
-def _resource() -> Any:
-    """The service is called `ronda`, unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES says otherwise."""
-    from opentelemetry.sdk.resources import Resource
-
-    from ronda._version import __version__
-
-    named = "OTEL_SERVICE_NAME" in os.environ or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    return Resource.create({"service.version": __version__} | ({} if named else {"service.name": "ronda"}))
-
-
-def ask_collector() -> dict[str, tuple[str, bool | None]]:
-    """Of each signal, where it goes (scheme and host), and whether the collector takes it (None: it is switched off). An empty
-    request is sent, which collectors have to take. It waits for the collector: not for an event loop."""
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
-    from opentelemetry.sdk.trace.export import SpanExportResult
-
-    def takes_traces() -> bool:
-        return OTLPSpanExporter(timeout=_ASK_SECONDS).export(()) is SpanExportResult.SUCCESS
-
-    def takes_metrics() -> bool:
-        return OTLPMetricExporter(timeout=_ASK_SECONDS).export(MetricsData([])) is MetricExportResult.SUCCESS
-
-    log = logging.getLogger("opentelemetry.exporter")  # which would write of it what the answer says anyway
-    level = log.level
-    log.setLevel(logging.CRITICAL)
-    try:
-        return {
-            signal: (_place_of(signal.upper()), None if _is_switched_off(signal.upper()) else takes())
-            for signal, takes in (("traces", takes_traces), ("metrics", takes_metrics))
-        }
-    finally:
-        log.setLevel(level)
-
-
-def _place_of(signal: str) -> str:
-    names = (f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-    url = urlsplit(next((os.environ[name] for name in names if os.environ.get(name)), "http://localhost:4318"))
-    return f"{url.scheme}://{url.netloc.rpartition('@')[2]}" if url.netloc else "what is no URL"
-
-
-def _is_switched_off(signal: str) -> bool:
-    """By OpenTelemetry's own variable: some collectors take traces only."""
-    return os.environ.get(f"OTEL_{signal}_EXPORTER", "").strip().lower() == "none"
 
 
 def _ids() -> Any:

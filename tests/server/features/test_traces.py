@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,19 +16,27 @@ from aiohttp import web
 from msgspec.structs import replace
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from tests.interaction.doors import Door, Served, user
+from opentelemetry.sdk.metrics.export import ConsoleMetricExporter
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+from tests.interaction.doors import Door, Served, soon, user
 from tests.interaction.upstreams import Upstream, answers, call, completes
 from tests.server.features.test_system import doctor_of
+from tests.tools.mcp.serving import config
 
 from ronda import Agent, resume_agent_async, run_agent_async, tool
-from ronda.core.parts import Usage
+from ronda.core.parts import ToolTurn, Usage
 from ronda.core.prices import Price
 from ronda.journal.memory import MemoryJournal
+from ronda.journal.sqlite import SqliteJournal
 from ronda.server.features.contract import Line
+from ronda.server.features.table import make_config
+from ronda.server.features.traces.feature import Traces
 from ronda.testing import ScriptedModel, calls, says
 from ronda.tools.function import as_tool
+from ronda.tools.mcp.config import Process
 from ronda.trace import OpenTelemetry
 
+TINY = Path(__file__).parents[2] / "tools" / "mcp" / "tiny.py"
 CANARY = "sk-canary-0123456789abcdef"
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 TRACE = PARENT.split("-")[1]
@@ -179,6 +189,55 @@ async def test_either_is_switched_off_by_its_variable(door: Door, monkeypatch: p
     assert (bool(collector.spans), bool(collector.metrics)) == (signal == "METRICS", signal == "TRACES")
 
 
+async def test_a_disabled_sdk_sends_no_trace_of_its_own(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    async with (
+        collecting(monkeypatch) as collector,
+        Upstream(completes("Hi."), completes("Hi.")) as upstream,
+        traced(door, upstream.url, otel=True) as served,
+    ):
+        await served.post({"messages": [user("Hi")]})
+        await served.post({"messages": [user("Hi")]}, headers={"traceparent": PARENT})
+        [traces, metrics] = await doctor_of(served, "traces")
+    assert [head.get("traceparent") for head in upstream.heads] == [None, PARENT]
+    assert collector.bodies == []
+    assert {traces.text, metrics.text} == {"OTEL_SDK_DISABLED leaves them out"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "helps"),
+    [
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "opentelemetry-exporter-otlp-proto-grpc"),
+        ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/xml", "http/protobuf or grpc"),
+        ("OTEL_TRACES_EXPORTER", "otlp,jaeger", "'jaeger'"),
+        ("OTEL_METRICS_EXPORTER", "statsd", "'statsd'"),
+    ],
+)
+def test_an_exporter_that_is_not_there_is_named_before_the_server_starts(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, helps: str
+) -> None:
+    settings = make_config({"model": "script:test", "otel": True})
+    assert list(Traces.check(settings)) == []
+    monkeypatch.setenv(variable, value)
+    problems = [finding.problem for finding in Traces.check(settings)]
+    assert problems
+    assert all(helps in problem and "OTEL_" in problem for problem in problems)
+
+
+async def test_exporters_are_those_that_variables_name(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    for kind in (ConsoleSpanExporter, ConsoleMetricExporter):
+        monkeypatch.setattr(kind, "export", lambda self, *_, **__: written.append(type(self).__name__))
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp,console")
+    monkeypatch.setenv("OTEL_METRICS_EXPORTER", "console")
+    async with collecting(monkeypatch) as collector, traced(door, ScriptedModel(says("Hi.")), otel=True) as served:
+        await served.ask(stream=False)
+        lines = await doctor_of(served, "traces")
+    assert ([line.state for line in lines], lines[1].text) == (["works", "missing"], "they go to console only")
+    assert (len(collector.named("chat test")), collector.metrics) == (1, {})
+    assert set(written) == {"ConsoleSpanExporter", "ConsoleMetricExporter"}
+
+
 async def test_the_doctor_asks_whether_the_collector_takes_what_is_sent(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,3 +363,55 @@ async def test_an_agent_that_is_a_tool_stands_inside_its_call(monkeypatch: pytes
     agents = {span.parent: span for span in collector.spans if span.name.startswith("invoke_agent")}
     assert executed.id in agents
     assert len({span.trace for span in collector.spans}) == 1
+
+
+WEATHER = """---
+name: weather
+description: Looks.
+model: script:child.json
+---
+user:
+Look.
+"""
+
+
+async def test_an_agent_an_mcp_server_and_the_next_server_are_parts_of_one_trace(
+    door: Door, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    @tool(approval="ask")
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    (tmp_path / "child.json").write_text(json.dumps(["Rain."]))
+    (tmp_path / "weather.prompty").write_text(WEATHER)
+    (tmp_path / "weather.prompty").write_text(WEATHER)
+    tiny = config(Process(sys.executable, (str(TINY), "meta")), "tiny", era="legacy")
+    settings: Any = {"agents": str(tmp_path), "agent_tools": {"default": ("weather",)}, "mcp": [tiny], "otel": True}
+
+    def journal() -> SqliteJournal:
+        return SqliteJournal(tmp_path / "journal.db")
+
+    async with collecting(monkeypatch) as collector:
+        model = ScriptedModel(calls("tiny_pid"), calls("weather", input="Rome?"), calls("pay"))
+        async with traced(door, model, pay, **settings, journal=journal()) as served:
+            body = {"messages": [user("Hi")], "approval_timeout": 0}
+            answer = await served.post(body, headers={"traceparent": PARENT, "tracestate": "a=1"})
+            run = answer.headers["x-ronda-run"]
+            async with soon(), served.http.get(f"{served.url}/agent/approvals") as listed:
+                [question] = (await listed.json())["data"]
+        async with traced(door, ScriptedModel(says("Done.")), pay, **settings, journal=journal()) as served, soon():
+            url = f"{served.url}/runs/{run}/answer"
+            async with served.http.post(url, json={"id": question["approval_id"], "decision": "approve"}) as decided:
+                assert decided.status == 200, await decided.text()
+            await served.all_over()
+
+    [first, last], [inner] = collector.named("invoke_agent"), collector.named("invoke_agent weather")
+    [server], [agent], [paid] = [collector.named(f"execute_tool {name}") for name in ("tiny_pid", "weather", "pay")]
+    [result] = [turn for turn in model.heard[1] if isinstance(turn, ToolTurn)]
+    sent = json.loads(result.results[0].content)  # that server answers with what came beside the call
+    assert (sent["traceparent"], sent["tracestate"]) == (f"00-{TRACE}-{server.id}-01", "a=1")
+    assert {span.trace for span in collector.spans} == {TRACE}
+    assert inner.parent == agent.id
+    assert [one.parent for one in (first, last)] == [PARENT.split("-")[2]] * 2
+    assert [one.parent for one in (server, agent, paid)] == [first.id, first.id, last.id]

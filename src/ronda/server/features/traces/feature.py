@@ -37,6 +37,10 @@ class Traces(Feature):
         options = settings.part(TracesSettings)
         if options.otel_content and not options.otel:
             yield Finding("--otel-content says what traces have in them, and there are none without --otel")
+        if options.otel:
+            from ronda.trace.collector import problems_with_exporters
+
+            yield from map(Finding, problems_with_exporters())
 
     def __init__(self, settings: ServerConfig, services: Services) -> None:
         check_extra("otel", "--otel")
@@ -56,7 +60,7 @@ class Traces(Feature):
             await asyncio.to_thread(self._otel.close)
 
     async def doctor(self) -> Sequence[Line]:
-        from ronda.trace.otel import ask_collector
+        from ronda.trace.collector import ask_collector
 
         found = await asyncio.to_thread(ask_collector)
         return [_line(signal, place, takes) for signal, (place, takes) in found.items()]
@@ -82,10 +86,12 @@ class Traces(Feature):
 
 
 def _line(signal: str, place: str, takes: bool | None) -> Line:
-    name, switch = f"otel {signal}", f"OTEL_{signal.upper()}_EXPORTER"
+    name = f"otel {signal}"
     if takes is None:
-        return Line(name, "missing", f"{switch} leaves them out")
+        return Line(name, "missing", place)
     if takes:
         return Line(name, "works", f"{place} takes them")
-    helps = f"OTEL_EXPORTER_OTLP_ENDPOINT says where a collector is; {switch}=none leaves them out"
+    helps = (
+        f"OTEL_EXPORTER_OTLP_ENDPOINT says where a collector is; OTEL_{signal.upper()}_EXPORTER=none leaves them out"
+    )
     return Line(name, "fails", f"{place} does not take them", helps)
