@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from multidict import CIMultiDict
 from tests.cli.commands import shown
 from tests.interaction.doors import Door, Json, Served, soon
 
@@ -51,6 +52,16 @@ async def test_nobody_else_is_believed(door: Door) -> None:
 
     assert (before[0], forged[0], forwarded[0], after[0]) == (401, 401, 401, 401)
     assert (with_key[0], with_key[1]["owner"]) == (200, "bob")
+
+
+async def test_a_name_beside_the_proxys_own_is_refused(door: Door) -> None:
+    """A proxy that adds its header to those of its clients lets them choose who they are."""
+    async with door.serving(ScriptedModel(), **HERE) as served:
+        headers = CIMultiDict([("x-user", "ann"), ("x-user", "bob")])
+        async with soon(), served.http.get(f"{served.url}/me", headers=headers) as answer:
+            status, said = answer.status, await answer.json()
+
+    assert (status, "x-user" in said["error"]["message"]) == (401, True), said
 
 
 async def test_what_a_process_of_the_server_passes_on_is_known_by_its_proof(door: Door) -> None:

@@ -113,6 +113,10 @@ class Incoming:
         value = self.headers.get(name)
         return None if value is None else bytes(value).decode("latin-1")
 
+    def has_twice(self, name: bytes) -> bool:
+        """Whether a header came more than once; `headers` has the last of them."""
+        return [sent for sent, _ in self._scope["headers"]].count(name) > 1
+
     async def read(self, limit: int, read: Callable[[bytes], T]) -> T:
         """What `read` makes of the body."""
         content_type = self.headers.get(b"content-type", b"")

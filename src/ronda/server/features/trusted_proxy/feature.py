@@ -63,6 +63,10 @@ class TrustedProxy(Feature):
         if value:
             proof = hmac.digest(await self._read_secret(), value, sha256).hex().encode()
             if self._is_proxy(request.client) or hmac.compare_digest(request.headers.get(_PROOF, b""), proof):
+                if request.has_twice(self._header):
+                    raise Unauthorized(
+                        f"the header {self._header.decode()} came twice: the proxy must remove it from what its clients send"
+                    )
                 self._check_page(request)
                 request.headers = {**request.headers, _PROOF: proof}
                 return _owner(value)
