@@ -136,12 +136,28 @@ async def test_at_a_limit_the_run_answers_a_last_time_with_tools_off(door: Door)
         answer = json.loads(text)
         assert (status, answer["choices"][0]["message"]["content"]) == (200, "That is all.")
         assert [request.choice.mode for request in model.requests] == ["auto", "auto", "none"]
-        assert "this is the last answer, with tools off" in answer["warnings"][0]
+        assert answer["warnings"][0] == (
+            "the budget of 3 rounds in all for this run is used up; this is the last answer, with tools off"
+        )
         assert answer["budget"] == {
             "scope": "run", "per": "total", "unit": "rounds", "limit": 3.0, "spent": 3, "reserved": 0, "remaining": 0.0,
             "currency": None,
         }  # fmt: skip
         assert await reserved(served) == 0
+
+
+async def test_a_warning_does_not_say_that_a_budget_is_used_up_of_which_something_is_left(door: Door) -> None:
+    model = ScriptedModel(says("That is all.", usage=Usage(10, 10)))
+    async with door.serving(model, as_tool(look), **limited("run", tokens=200)) as served:
+        answer = json.loads((await post(served))[2])
+
+    assert (answer["budget"]["remaining"], answer["warnings"]) == (
+        180,
+        [
+            "the budget of 200 tokens in all for this run has no room for another call of this size; "
+            "this is the last answer, with tools off"
+        ],
+    )
 
 
 async def test_a_model_that_calls_tools_all_the_same_is_not_heard(door: Door) -> None:

@@ -235,7 +235,7 @@ class BudgetedModel:
         warnings = finished.warnings
         if verdict.is_last and standing is not None:
             self._budgets.tell_exhausted(self._run, standing)
-            warnings = (*warnings, f"{_why(standing)}; this is the last answer, with tools off")
+            warnings = (*warnings, f"{_why_last(standing)}; this is the last answer, with tools off")
         return replace(finished, budget=None if standing is None else standing.budget, warnings=warnings)
 
     async def _refuse_unknown(self, wanted: Usage) -> None:
@@ -311,6 +311,12 @@ def _accounts(owner: str, key: str) -> list[Account]:
 
 def _why(standing: Standing) -> str:
     return f"the budget of {standing.words} is used up"
+
+
+def _why_last(standing: Standing) -> str:
+    if not standing.remaining:
+        return _why(standing)
+    return f"the budget of {standing.words} has no room for another call of this size"
 
 
 def _why_refused(standing: Standing, wanted: Amounts) -> str:
