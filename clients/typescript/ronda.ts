@@ -257,7 +257,7 @@ export interface ModelStarted {
   owes?: boolean;
 }
 
-/** An address that is told of an owner's runs. */
+/** An address that is told about an owner's runs. */
 export interface NoticeAddress {
   object: "notice";
   id: string;
@@ -307,7 +307,7 @@ export interface ReasoningDelta {
   at?: number;
 }
 
-/** Another process goes on with the run: the one that drove it ended first. */
+/** Another process continues the run: the one that drove it ended first. */
 export interface Recovered {
   type: "recovered";
   at?: number;
@@ -489,7 +489,7 @@ export interface ToolProgressed {
   at?: number;
 }
 
-/** What came of a call. The model reads it whether it failed or not. */
+/** The result of a call. The model reads it whether it failed or not. */
 export interface ToolResult {
   type: "tool_result";
   call_id: string;
@@ -865,7 +865,7 @@ export class Ronda {
     return this.#transport.ask("PUT", `/v1/sessions/${place(sessionId)}`, fields);
   }
 
-  /** Name a session, or go on with another of its branches. */
+  /** Name a session, or continue another of its branches. */
   changeSession(sessionId: string, fields: ChangeSessionFields = {}): Promise<Session> {
     return this.#transport.ask("PATCH", `/v1/sessions/${place(sessionId)}`, fields);
   }
@@ -950,7 +950,7 @@ export class Ronda {
     return this.#transport.ask("GET", "/v1/notices", {});
   }
 
-  /** Name an address that is told of your runs. */
+  /** Name an address that is told about your runs. */
   createNotice(fields: CreateNoticeFields): Promise<CreateNoticeAnswer> {
     return this.#transport.ask("POST", "/v1/notices", fields);
   }

@@ -232,7 +232,7 @@ class Process:
 
 
 class Load:
-    """Runs that were begun, and what came of them."""
+    """Runs that were begun, and their results."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

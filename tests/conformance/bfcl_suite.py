@@ -4,7 +4,7 @@
 
 Each task is a case: its functions are mocks, its accepted calls are the check, and one of them is the script that the model
 `script` plays. Tasks of several turns need the programs that they act on, and are left out. As a part of `make conformance` the
-suite is run with the scripts; with the same scripts spoilt; killed in the middle and gone on with; and compared with itself.
+suite is run with the scripts; with the same scripts spoilt; killed in the middle and continued; and compared with itself.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def run(data: Path) -> PartResult:
             tally.check("cases, as accepted", one["case"], partial(_has_status, one, "passed"))
         for one in _eval(suite.with_name("spoilt.eval.yaml"))["attempts"]:
             tally.check("cases, spoilt", one["case"], partial(_has_status, one, "failed"))
-        tally.check("killed, and gone on with", "bfcl", partial(_goes_on, suite, len(whole["attempts"])))
+        tally.check("killed, and continued", "bfcl", partial(_goes_on, suite, len(whole["attempts"])))
         tally.check("two runs compared", "bfcl", partial(_compares, suite))
     return tally.result()
 

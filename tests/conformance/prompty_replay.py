@@ -27,7 +27,7 @@ from ronda.providers.script import Call, Line, ScriptedModel
 
 @dataclass
 class _Asked:
-    """A tool request of the recording, and what came of it."""
+    """A tool request of the recording, and its result."""
 
     id: str
     name: str = ""

@@ -187,7 +187,7 @@ class _Case:
             self._steer(context.round + 2)
         return _returned(name, next(item for item in step["tool_results"] if item["tool_call_id"] == context.call_id))
 
-    # ---- what came of it ---------------------------------------------------------------------------------------------
+    # ---- its result ---------------------------------------------------------------------------------------------
 
     def _compare(self, result: Any, error: Exception | None) -> None:
         expected = self.expected

@@ -1,4 +1,4 @@
-"""What is told of an evaluation: a table with what failed on top, JSON that can be read again, JUnit's XML, a comparison."""
+"""What is told about an evaluation: a table with what failed on top, JSON that can be read again, JUnit's XML, a comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an evaluation is run: repeated, side by side, within a cost, gone on with, and scored again without a model."""
+"""How an evaluation is run: repeated, side by side, within a cost, continued, and scored again without a model."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ async def test_a_renewal_that_failed_is_in_the_log_and_made_again(caplog: pytest
         await store.was_renewed.wait()
     await visit.leave()
     await sessions.close()
-    assert "the renewal of the sessions that runs go on with was not done: somewhere: renew failed" in caplog.text
+    assert "the renewal of the sessions that runs continue was not done: somewhere: renew failed" in caplog.text
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before it was done", "after it was done"])

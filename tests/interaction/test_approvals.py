@@ -1,4 +1,4 @@
-"""Calls that a person has to approve: asked through a callback, or left open for another process to go on with."""
+"""Calls that a person has to approve: asked through a callback, or left open for another process to continue."""
 
 from __future__ import annotations
 

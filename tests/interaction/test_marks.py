@@ -1,4 +1,4 @@
-"""What a run has read follows wherever it is gone on with: into agents that it starts, and into conversations that were saved."""
+"""What a run has read follows wherever it is continued: into agents that it starts, and into conversations that were saved."""
 
 from __future__ import annotations
 

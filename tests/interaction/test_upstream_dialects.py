@@ -1,4 +1,4 @@
-"""What a client of our Chat door is told of the model's API behind it: warnings, refusals by name, signatures to bring back."""
+"""What a client of our Chat door learns of the model's API behind it: warnings, refusals by name, signatures to bring back."""
 
 from __future__ import annotations
 

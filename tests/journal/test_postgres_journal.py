@@ -196,7 +196,7 @@ async def test_who_follows_a_run_looks_for_what_no_notice_told(processes: Proces
 
 
 class LateAnswers(Database):
-    """Hands out what came of its next transaction, or of the one after it, when it is told to."""
+    """Hands out the result of its next transaction, or of the one after it, when it is told to."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)

@@ -142,7 +142,7 @@ async def until_asked(served: Served) -> Json:
 async def watch(
     served: Served, name: str, decide: Callable[[Json], Awaitable[object]] | None = None, **more: Any
 ) -> Heard:
-    """A stream that waits, read to its end. `decide` is told of what is asked, as soon as the stream says it."""
+    """A stream that waits, read to its end. `decide` is told about what is asked, as soon as the stream says it."""
     body = body_for(name, True, **more)
     async with soon(), served.http.post(f"{served.url}/{PATHS[name]}", json=body, headers=KEYS) as answer:
         assert answer.status == 200, await answer.text()

@@ -1,4 +1,4 @@
-"""Models that want to delete something, and what came of it."""
+"""Models that want to delete something, and its result."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ class FaultyJournal(Remembering):
     async def close(self) -> None:
         await self._faults.around("journal.close", lambda: MemoryJournal.close(self))
 
-    # ---- what came of it ---------------------------------------------------------------------------------------------
+    # ---- its result ---------------------------------------------------------------------------------------------
 
     def facts(self, run: str) -> list[Event]:
         record = self._runs.get(run)

@@ -156,7 +156,7 @@ class QueueContract(ABC):
         await _add(queue, _run("a"))
         await queue.claim("frozen", WIDE, 10.0, 15.0)
         await queue.claim("w", WIDE, 20.0, 25.0)
-        assert await queue.finish(["a"], 21.0, "frozen") == []  # it wakes, and may not go on with it
+        assert await queue.finish(["a"], 21.0, "frozen") == []  # it wakes, and may not continue it
         assert await queue.renew("w", 30.0) == [ClaimedRun("a", claims=2)]
 
     async def test_what_was_to_end_with_a_worker_that_is_gone_is_told_to_the_next(self) -> None:

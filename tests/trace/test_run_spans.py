@@ -101,7 +101,7 @@ async def test_what_a_model_traces_itself_is_inside_its_call(spy: Spy) -> None:
     class Traced(ScriptedModel):
         @trace(ignore=["request", "show"])
         async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
-            assert spy.named("execute")[-1].ended is None  # told of before it is made
+            assert spy.named("execute")[-1].ended is None  # told about before it is made
             return await super().call(request, show)
 
     await invoke_agent_async(Agent(Traced(says("done"))), "go")

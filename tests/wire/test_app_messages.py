@@ -1,4 +1,4 @@
-"""What the page is told of any run: a function of its log, in an order that the front end can rely on."""
+"""What the page is told about any run: a function of its log, in an order that the front end can rely on."""
 
 from __future__ import annotations
 

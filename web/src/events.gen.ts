@@ -108,7 +108,7 @@ type: "tool"
 results: ToolResult[]
 }
 /**
- * What came of a call. The model reads it whether it failed or not.
+ * The result of a call. The model reads it whether it failed or not.
  */
 export interface ToolResult {
 type: "tool_result"
@@ -390,7 +390,7 @@ type: "released"
 at?: number
 }
 /**
- * Another process goes on with the run: the one that drove it ended first.
+ * Another process continues the run: the one that drove it ended first.
  */
 export interface Recovered {
 type: "recovered"

@@ -2,7 +2,7 @@
 
     header      the run's first event: plan, conversation, inputs, the agent's file; without its owner
     request     what a model was sent: what is new since the request before
-    shown       what it showed of its answer, piece by piece          answer, failure     what came of the call
+    shown       what it showed of its answer, piece by piece          answer, failure     the result of the call
     event       every fact of the run, in order: results of tools and what people decided are among them
 
 A cassette has no keys: it is taken from what the loop says to a provider, and the provider says to an upstream what it knows.

@@ -1,4 +1,4 @@
-"""An event loop that stays, in a thread of its own: for what one call of a program begins, and another goes on with."""
+"""An event loop that stays, in a thread of its own: for what one call of a program begins, and another continues."""
 
 from __future__ import annotations
 

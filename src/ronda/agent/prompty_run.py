@@ -143,7 +143,7 @@ def read_answer(prompty: Prompty, run: Run) -> Any:
 
 
 def tell_answer(prompty: Prompty, response: Any, run: Run) -> Any:
-    """The same, told of in a span."""
+    """The same, within a span."""
     with span("process", signature="ronda.prompty.process", inputs={"response": response}) as emit:
         result = read_answer(prompty, run)
         emit("result", result)

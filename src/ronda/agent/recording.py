@@ -14,7 +14,7 @@ from ronda.errors import BadRequest, UpstreamError
 
 
 class Recorder:
-    """Stands between a run and its model, and is told of everything that happens."""
+    """Stands between a run and its model, and is told about everything that happens."""
 
     def __init__(self, path: str | os.PathLike[str], run: Run, provider: Provider) -> None:
         self._cassette = CassetteWriter.at(path, run.start)

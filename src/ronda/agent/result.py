@@ -22,7 +22,7 @@ def outcome(start: Start) -> Result:
 
 
 class CalledTool(Struct, frozen=True):
-    """A call that the model made, and what came of it. `content` is None where nothing ran it."""
+    """A call that the model made, and its result. `content` is None where nothing ran it."""
 
     round: int
     id: str

@@ -60,7 +60,7 @@ async def resume_agent_async(
     tools: Tools | None = None,
     **options: Unpack[ResumeOptions],
 ) -> Result:
-    """Go on with a run that waits for people (`result.questions`), or that was cut off: its `Result`, as of `run_agent`.
+    """Continue a run that waits for people (`result.questions`), or that was cut off: its `Result`, as of `run_agent`.
 
     Args:
         run_id: The run: `result.run_id`, or `error.run` of a `RunWaiting`.
@@ -117,7 +117,7 @@ async def _read(run_id: str, journal: Journal) -> tuple[Run, list[Event]]:
         if run.ended is None:
             return run, events
         await _let_go(run_id, journal)  # it ended meanwhile
-    raise AlreadyAnswered(f"run '{run_id}' is over: there is nothing to go on with")
+    raise AlreadyAnswered(f"run '{run_id}' is over: there is nothing to continue")
 
 
 async def _let_go(run_id: str, journal: Journal) -> None:

@@ -84,7 +84,7 @@ class RunOptions(TypedDict, total=False):
     record: str | os.PathLike[str] | None  # a file to write the run to, as a cassette: see `ronda.testing.replay`
     options: AnyOptions | None  # how the model samples in this run: {"temperature": 0}
     deps: Any  # what tools find in their ToolContext[…].deps; children have it, too
-    extensions: Sequence[Extension]  # what is around each model call, and is told of facts; children have them, too
+    extensions: Sequence[Extension]  # what is around each model call, and is told about facts; children have them, too
 
 
 def checked_options(options: RunOptions) -> RunOptions:
@@ -392,7 +392,7 @@ def _limits(options: RunOptions) -> Limits:
 
 
 def _with_reader(specs: list[ToolSpec], long_results: OpenLongResults) -> list[ToolSpec]:
-    """A conversation in which a result was too long is gone on with: the model may still want to read the rest."""
+    """A conversation in which a result was too long is continued: the model may still want to read the rest."""
     reader = long_results().reader.spec
     return specs if any(spec.name == reader.name for spec in specs) else [*specs, reader]
 

@@ -29,7 +29,7 @@ def restore(arguments: argparse.Namespace) -> int:
     manifest = restore_backup(Path(arguments.file), folder)
     made = time.strftime("%Y-%m-%d %H:%M", time.localtime(manifest.created))
     print(
-        f"ronda: {len(manifest.files)} files of {made} are in {folder}; 'ronda serve --data-dir {folder}' goes on with them",
+        f"ronda: {len(manifest.files)} files of {made} are in {folder}; 'ronda serve --data-dir {folder}' continues them",
         file=sys.stderr,
     )
     return 0

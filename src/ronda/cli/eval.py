@@ -37,7 +37,7 @@ PASSED: Final = 0
 FAILED: Final = 1  # a check did not hold; with --baseline: something became worse
 COULD_NOT_RUN: Final = 2  # the file, or a model, or a judge
 INCOMPLETE: Final = 3  # stopped at the cost limit
-KEEP_DAYS: Final = 90  # for which evaluations in the state folder can be gone on with
+KEEP_DAYS: Final = 90  # for which evaluations in the state folder can be continued
 
 
 def eval(arguments: argparse.Namespace) -> int:  # noqa: A001  # the command's name, by which it is found
@@ -82,7 +82,7 @@ async def _evaluate(suite: Suite, models: list[ModelChoice], arguments: argparse
         if arguments.resume or arguments.from_journal is not None:
             eval_id = await last_eval_id(journal)
             if eval_id is None and not _names_runs(suite):
-                raise BadConfig(f"{journal.path} has no evaluation to go on with; run it without --resume first")
+                raise BadConfig(f"{journal.path} has no evaluation to continue; run it without --resume first")
         return await evaluate(
             suite,
             journal=journal,

@@ -1,4 +1,4 @@
-"""Which model a command asks, and what can be told of it before it is called: that its key is missing, or that its address is
+"""Which model a command asks, and what is known about it before it is called: that its key is missing, or that its address is
 not for it."""
 
 from __future__ import annotations

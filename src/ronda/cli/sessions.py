@@ -1,6 +1,6 @@
 """`ronda sessions`: look at what is kept under a name, move it, copy it.
 
-Also what `ronda run --session` and `ronda chat` need: a run that goes on with a session.
+Also what `ronda run --session` and `ronda chat` need: a run that continues a session.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def last_question(history: History) -> tuple[Turn, int] | None:
     return None if asked is None else (asked, kept)
 
 
-# ---- runs that go on with one ------------------------------------------------------------------------------------------
+# ---- runs that continue one ------------------------------------------------------------------------------------------
 
 # How a run starts, with what was said before among its options.
 Begin: TypeAlias = Callable[[RunOptions], stream_agent]
@@ -184,7 +184,7 @@ Begin: TypeAlias = Callable[[RunOptions], stream_agent]
 
 @asynccontextmanager
 async def in_session(arguments: argparse.Namespace, options: RunOptions, begin: Begin) -> AsyncIterator[stream_agent]:
-    """A run that goes on with the session that the flags name."""
+    """A run that continues the session that the flags name."""
     name = check_session_name(arguments.session)
     async with (
         open_sessions(arguments) as (host, files),

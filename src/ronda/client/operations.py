@@ -316,7 +316,7 @@ class ModelStarted(TypedDict):
 
 
 class NoticeAddress(TypedDict):
-    """An address that is told of an owner's runs."""
+    """An address that is told about an owner's runs."""
 
     object: Literal["notice"]
     id: str
@@ -385,7 +385,7 @@ class ReasoningDelta(TypedDict):
 
 
 class Recovered(TypedDict):
-    """Another process goes on with the run: the one that drove it ended first."""
+    """Another process continues the run: the one that drove it ended first."""
 
     type: Literal["recovered"]
     at: NotRequired[float]
@@ -687,7 +687,7 @@ class ToolProgressed(TypedDict):
 
 
 class ToolResult(TypedDict):
-    """What came of a call. The model reads it whether it failed or not."""
+    """The result of a call. The model reads it whether it failed or not."""
 
     type: Literal["tool_result"]
     call_id: str
@@ -1413,7 +1413,7 @@ class Operations:
         self._transport.ask("PUT", f"/v1/sessions/{place(session_id)}", fields)
 
     def change_session(self, session_id: str, **fields: Unpack[ChangeSessionFields]) -> Session:
-        """Name a session, or go on with another of its branches."""
+        """Name a session, or continue another of its branches."""
         answer: Session = self._transport.ask("PATCH", f"/v1/sessions/{place(session_id)}", fields)
         return answer
 
@@ -1497,7 +1497,7 @@ class Operations:
         return answer
 
     def create_notice(self, **fields: Unpack[CreateNoticeFields]) -> CreateNoticeAnswer:
-        """Name an address that is told of your runs."""
+        """Name an address that is told about your runs."""
         answer: CreateNoticeAnswer = self._transport.ask("POST", "/v1/notices", fields)
         return answer
 

@@ -38,7 +38,7 @@ class OpenCalls(Struct, gc=False):
     allowed: dict[str, str | None] = {}  # by a guardrail: calls that may run, and the arguments they are to run with
     approved: dict[str, str | None] = {}  # by a person: the same
     questions: dict[str, Asked] = {}  # that are open, by their ids
-    asleep: frozenset[str] = frozenset()  # calls whose own runs wait for people; each goes on with the first answer
+    asleep: frozenset[str] = frozenset()  # calls whose own runs wait for people; each is resumed with the first answer
     # Tools that may send out what must not leave: people are asked, whatever is permitted.
     leaking: frozenset[str] = CLEAN
     answered: tuple[tuple[str, Answered], ...] = ()  # a call whose own run had asked, and what it is to be told

@@ -93,7 +93,7 @@ class Conversation:
             turns[at] = AssistantTurn(tuple(parts), turn.stop)
 
     def unsay(self) -> None:
-        """Take back what the model just said, and what came of it."""
+        """Take back what the model just said, and its result."""
         for turns in (self.turns,) if self.shown is self.turns else (self.turns, self.shown):
             del turns[_answered_at(turns) :]
 

@@ -200,7 +200,7 @@ class ToolStarted(Struct, frozen=True, gc=False, tag="tool_started", omit_defaul
     call_id: str
     at: float = 0.0
     name: str = ""  # of the tool
-    child: str = ""  # the run that the call is, where its tool is an agent: it goes on with its parent
+    child: str = ""  # the run that the call is, where its tool is an agent: it is resumed with its parent
 
 
 class ToolFinished(Struct, frozen=True, gc=False, tag="tool_finished", omit_defaults=True):
@@ -214,7 +214,7 @@ class ToolFinished(Struct, frozen=True, gc=False, tag="tool_finished", omit_defa
     usage: Usage = NO_USAGE
     tool_calls: int = 0
     name: str = ""  # of the tool, as in ToolStarted
-    details: Raw = NULL  # what people are told of it beside the model's text, as its kind of tool has it: JSON
+    details: Raw = NULL  # what people are shown of it beside the model's text, as its kind of tool has it: JSON
     files: tuple[File, ...] = ()  # that it made
     offers: tuple[ToolSpec, ...] = ()  # tools that the run has from now on: what reads on where the result was too long
 
@@ -326,7 +326,7 @@ class Released(Struct, frozen=True, gc=False, tag="released", omit_defaults=True
 
 
 class Recovered(Struct, frozen=True, gc=False, tag="recovered", omit_defaults=True):
-    """Another process goes on with the run: the one that drove it ended first."""
+    """Another process continues the run: the one that drove it ended first."""
 
     at: float = 0.0
 
@@ -348,7 +348,7 @@ EndCode: TypeAlias = Literal[
     "wrong_format",  # the answer is not the JSON that was asked for
     "guardrail",
     "crash_loop",  # every process that drove it has ended
-    "superseded",  # cancelled: another request interrupted it in order to go on with its session
+    "superseded",  # cancelled: another request interrupted it in order to continue its session
 ]
 
 

@@ -90,7 +90,7 @@ class ToolCall(Struct, frozen=True, gc=False, tag="tool_call", omit_defaults=Tru
 
 
 class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", omit_defaults=True):
-    """What came of a call. The model reads it whether it failed or not."""
+    """The result of a call. The model reads it whether it failed or not."""
 
     call_id: str
     content: str

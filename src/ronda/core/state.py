@@ -235,7 +235,7 @@ class RunState:
 
     @property
     def last_results(self) -> tuple[ToolResult, ...]:
-        """What came of the calls of the last round that is complete."""
+        """The result of the calls of the last round that is complete."""
         return next((turn.results for turn in reversed(self.turns) if type(turn) is ToolTurn), ())
 
     @property

@@ -89,7 +89,7 @@ class ToolContext(Struct, Generic[Deps], frozen=True):
 
     @property
     def whole_results(self) -> frozenset[str]:
-        """The ids of files with results that were too long, in the conversation that the run goes on with."""
+        """The ids of files with results that were too long, in the conversation that the run continues."""
         return frozenset() if self.channel is None else self.channel.whole_results
 
     @property
@@ -134,7 +134,7 @@ def child_id(run: str, round_index: int, call: str) -> str:
 class ToolOutput(Struct, frozen=True, gc=False):
     """What a tool gave. One that is an agent says what that used; it counts as the run's own.
 
-    The model reads `content` and sees the `attachments`. `details` are for people and programs: what is told of the call beside
+    The model reads `content` and sees the `attachments`. `details` are for people and programs: what is shown of the call beside
     it, as JSON; `files` are those that the tool made.
     """
 

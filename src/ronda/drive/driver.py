@@ -62,7 +62,7 @@ from ronda.drive.provider import Provider
 from ronda.drive.tools import Waiting, as_text, call_tool, show_progress
 from ronda.errors import BadRequest, ProtocolError, UpstreamError
 
-SUPERSEDED: Final = "another request interrupted this run, because it goes on with the session or deletes it"
+SUPERSEDED: Final = "another request interrupted this run, because it continues the session or deletes it"
 
 
 TIMED_EVERY: Final = 0.05  # seconds: previews of a model call that come closer together do not all say when they came
@@ -75,7 +75,7 @@ class Driver:
     What the run's plan asks for besides is set on it: `guardrails`, who sums up (`summarize`; else an excerpt will do), what
     people say meanwhile (`steering`) and send to it (`inbox`: their answers), how tools start agents (`start_child`), and a
     folder for them (`workspace`). `is_cancelled` is asked before every step, for callers that cannot wait for the next await.
-    With `at_once` a model call is told of before it is made, also where no previews are shown.
+    With `at_once` a model call is reported before it is made, also where no previews are shown.
     """
 
     # Many, and read in every round: slots stay quick however many there are, an instance's dictionary does not.

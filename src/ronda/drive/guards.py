@@ -92,7 +92,7 @@ async def compact(driver: Driver, action: Compact) -> None:
             if not isinstance(answer, str) or not answer.strip():
                 raise ValueError("the summary has no text")
             summary = as_text(answer).strip()[:room]
-        except Exception as error:  # the run goes on with less than it could have had
+        except Exception as error:  # the run continues with less than it could have had
             failure = error_text(error)
     # Without a budget it was the model that found it too long, and an excerpt would only take room again.
     is_too_long = run.plan.context_budget is None

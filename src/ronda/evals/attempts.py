@@ -1,4 +1,4 @@
-"""One case, asked once: its run is found in the journal, gone on with or made, and scored from its events.
+"""One case, asked once: its run is found in the journal, continued or made, and scored from its events.
 
 Whatever a run came from, its events are read from a journal or a cassette and scored in one way: now, later, and without a model.
 """

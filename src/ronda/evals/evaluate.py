@@ -30,7 +30,7 @@ def new_eval_id() -> str:
 
 
 async def last_eval_id(journal: Journal) -> str | None:
-    """Of the evaluation that was begun or gone on with last."""
+    """Of the evaluation that was begun or continued last."""
     before: int | None = None
     while True:
         page = await journal.list_runs(RunQuery(owner="", before=before, limit=100))
@@ -59,7 +59,7 @@ async def evaluate(
     limit: int | None = None,
     on_result: OnResult | None = None,
 ) -> EvalReport:
-    """Run an evaluation, or go on with one.
+    """Run an evaluation, or continue one.
 
     Args:
         suite: What `load_suite` read.
@@ -69,7 +69,7 @@ async def evaluate(
         repeat: How often each case is asked; a case may say otherwise in the file.
         concurrency: Attempts at a time.
         max_cost: US dollars: no attempt begins once so much was spent. Those under way are finished.
-        eval_id: An earlier evaluation in this journal to go on with: its finished runs are not made again.
+        eval_id: An earlier evaluation in this journal to continue: its finished runs are not made again.
         calls_models: False scores recorded runs and calls no model at all.
         record: A folder for a cassette of each run.
         judge_model: Asked in the place of the judge's own model.

@@ -1,4 +1,4 @@
-"""What came of an evaluation, as values and as JSON: every attempt, and what they add up to for each prompt and model."""
+"""The result of an evaluation, as values and as JSON: every attempt, and what they add up to for each prompt and model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is added to runs from outside: something around each model call, and taps that are told of facts once they are journaled.
+"""What is added to runs from outside: something around each model call, and taps that get facts once they are journaled.
 
 An extension hangs on the host of a server's runs, or is given to a run of the library. The children of a run have its
 extensions, and so has a run that is opened again.
@@ -28,7 +28,7 @@ class Extension(Protocol):
         """What the run's model calls go through: `provider` itself, or something that calls it."""
 
     def tap(self, run: Run) -> Tap | None:
-        """Who is told of the run's facts, batch by batch, in the task that drives it; None: nothing is."""
+        """Who is told about the run's facts, batch by batch, in the task that drives it; None: nothing is."""
 
 
 @runtime_checkable

@@ -125,7 +125,7 @@ _decode_place = msgspec.json.Decoder(Place).decode
 
 
 def is_in_session(start: RunStarted) -> bool:
-    """Whether a run goes on with a session."""
+    """Whether a run continues a session."""
     return SESSION_PLACE in start.about
 
 

@@ -30,7 +30,7 @@ class Host:
         self.model: ModelState | None = None  # of the model that most runs have
         self.extensions: tuple[Extension, ...] = ()  # of every run that begins, or is taken up, from now on
         self.is_stopping = False
-        # Told of a run whose parent is over and which could not be ended; None: that is logged.
+        # Called with a run whose parent is over and which could not be ended; None: that is logged.
         self.left_child: Callable[[str, StoreError], None] | None = None
         self._left: set[asyncio.Task[Any]] = set()  # what did not care for being stopped
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()

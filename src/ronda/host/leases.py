@@ -31,7 +31,7 @@ Key: TypeAlias = tuple[str, str]  # a session's owner and its name
 
 
 class SessionBusy(BadRequest):
-    """Another run goes on with this session."""
+    """Another run continues this session."""
 
     status_hint = 409
 
@@ -130,12 +130,12 @@ class Leases:
         self.lines: dict[Key, deque[_Waiter]] = {}
 
     async def take(self, key: Key, run: str, on_busy: OnBusy) -> Hold:
-        """`run` is the first that is to go on with the session."""
+        """`run` is the first that is to continue the session."""
         if not self.lines.get(key) and (hold := await self._try(key, run)) is not None:
             return hold
         name = key[1]
         if on_busy == "reject":
-            raise SessionBusy(f"another run goes on with the session '{name}'; try again later, or leave 'on_busy' out")
+            raise SessionBusy(f"another run continues the session '{name}'; try again later, or leave 'on_busy' out")
         line = self.lines.setdefault(key, deque())
         if len(line) >= self._max_queue:
             raise SessionBusy(f"{len(line)} requests wait for the session '{name}' already; try again later")
@@ -248,7 +248,7 @@ class Leases:
         if now - self._renewed >= RENEW_SECONDS / 2 and not self._is_renewing:  # once for all holds
             self._renewed = now
             self._is_renewing = True
-            self.do_later("the renewal of the sessions that runs go on with", self._renew(now + LEASE_SECONDS))
+            self.do_later("the renewal of the sessions that runs continue", self._renew(now + LEASE_SECONDS))
 
     async def _renew(self, until: float) -> None:
         try:

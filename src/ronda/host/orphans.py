@@ -27,8 +27,8 @@ def waiting_children(run: Run) -> frozenset[str]:
 async def end_children(
     journal: Journal, children: Iterable[str], left: Callable[[str, StoreError], None] | None = None
 ) -> None:
-    """Those that have not ended, and theirs. `left` is told of one that cannot be ended now: the run that started it is over all
-    the same."""
+    """Those that have not ended, and theirs. `left` is called with one that cannot be ended now: the run that started it is
+    over in any case."""
     for run_id in children:
         try:
             await _end_child(journal, run_id, left)

@@ -66,7 +66,7 @@ class Approver(Protocol):
 
 
 async def drive_on(run: Run, driving: Callable[..., Awaitable[None]], answer: Callable[[], Awaitable[bool]]) -> None:
-    """Drive a run for as long as its questions are answered. `answer` returns when there is something to go on with; or
+    """Drive a run for as long as its questions are answered. `answer` returns when there is something to continue; or
     False if it should not be waited for any longer."""
     try:
         await driving()
@@ -315,7 +315,7 @@ class LiveRun(Driven):
         self._handlers = None if tools is self.tools else tools
 
     async def _end_cancelled(self) -> None:
-        """A client that asked for the end through another request is told of it when it is kept. Else it promises nothing."""
+        """A client that asked for the end through another request is told about it when it is kept. Else it promises nothing."""
         try:
             if self._end is not None and self.cancel_was_asked:
                 await self._barrier()
@@ -439,7 +439,7 @@ class LiveRun(Driven):
         self.cancel()
 
     def supersede(self) -> None:
-        """Another request goes on with its session."""
+        """Another request continues its session."""
         self._why = "superseded"
         self.cancel()
 

@@ -124,7 +124,7 @@ async def put(host: SessionHost, key: Key, document: SessionDocument, workspaces
 async def change(
     host: SessionHost, key: Key, labels: Labels, given: Sequence[str], branch: str | None = None
 ) -> SessionRow:
-    """Those labels that are `given`, and the branch that the session goes on with."""
+    """Those labels that are `given`, and the branch that the session continues."""
     row = await find(host, key)
     old = _decode_labels(row.labels)
     new = msgspec.structs.replace(old, **{name: getattr(labels, name) for name in given})
@@ -136,7 +136,7 @@ async def change(
 
 
 async def delete(host: SessionHost, key: Key) -> bool:
-    """Also what goes on with it ends."""
+    """Also what continues it ends."""
     async with _exclusive(host, key, "interrupt"):
         return await host.store.delete(*key)
 
@@ -200,7 +200,7 @@ def _write_labels(labels: Labels) -> Raw:
 
 @asynccontextmanager
 async def _exclusive(host: SessionHost, key: Key, on_busy: OnBusy) -> AsyncIterator[None]:
-    """While no run goes on with the session."""
+    """While no run continues the session."""
     hold = await host.leases.take(key, "", on_busy)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Sessions that runs go on with: one request at a time enters, gets what was said, and its runs write back what they add.
+"""Sessions that runs continue: one request at a time enters, gets what was said, and its runs write back what they add.
 
     visit = await sessions.enter(owner, wish, run)     the session is this request's until its runs end
     turns = await visit.splice(turns, mode)            what the request means, after what was said
@@ -146,7 +146,7 @@ class SessionHost:
     # ---- going in and out --------------------------------------------------------------------------------------------
 
     async def enter(self, owner: str, wish: SessionWish, run: str) -> Visit:
-        """Wait for the session, unless the request says otherwise. `run` is the first that is to go on with it."""
+        """Wait for the session, unless the request says otherwise. `run` is the first that is to continue it."""
         key = (owner, wish.name)
         hold = await self.leases.take(key, run, wish.on_busy)
         try:
@@ -160,7 +160,7 @@ class SessionHost:
             raise
 
     def begin(self, visit: Visit, runs: Sequence[str]) -> None:
-        """These go on with it, and it is over when they are."""
+        """These continue it, and it is over when they are."""
         visit.hold.under_way.update(runs)
         self._visits.update(dict.fromkeys(runs, visit))
 

@@ -75,7 +75,7 @@ class OpenQuestion(Struct, frozen=True, omit_defaults=True):
 
 
 class RunSummary(Struct, frozen=True):
-    """What is told of a run without reading its events. One that has no end and does not wait is under way, or will be
+    """What is known about a run without reading its events. One that has no end and does not wait is under way, or will be
     again: it is driven, or will be when it is picked up. `beginning` and `figures` are None in a run of a Ronda that did not
     note them; `questions` are those that are open."""
 
@@ -185,7 +185,7 @@ class RunQuestions(Struct, frozen=True):
     questions: tuple[OpenQuestion, ...] | None
 
 
-# Told of what is appended to a run, before it is kept: who looks at what is kept, looks later.
+# Called with what is appended to a run, before it is kept: a reader of what is kept comes later.
 Watcher: TypeAlias = Callable[[str, Sequence[Event]], object]
 
 

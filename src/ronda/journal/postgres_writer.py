@@ -48,7 +48,7 @@ class Batch(Struct):
     previews: list[tuple[str, int, int, bytes]] = []
     calls: dict[tuple[str, str], str] = {}
     questions: list[tuple[str, bytes, int]] = []
-    owners: dict[str, str] = {}  # of the runs, as others are told of them
+    owners: dict[str, str] = {}  # of the runs, as others are told about them
 
 
 class BatchWriter:
@@ -244,7 +244,7 @@ _RELEASES: Final = "UPDATE run SET writer = NULL WHERE name = ANY(?::text[]) AND
 
 
 def notices(batch: Batch, written: set[str]) -> list[Notice]:
-    """What others are told of a batch: which runs have grown, and how far."""
+    """What others are told about a batch: which runs have grown, and how far."""
     facts = {run: number for run, number, _ in batch.events if run in written}
     previews = {run: number for run, _, number, _ in batch.previews}
     names = {**facts, **previews, **dict.fromkeys(batch.pauses)}

@@ -132,7 +132,7 @@ class Commits:
     def _commit(self) -> None:
         self._due = None
         if self._aside is not None:
-            return  # which goes on with what has come meanwhile
+            return  # which continues what has come meanwhile
         size = 0
         portions = []
         left_out = []

@@ -21,7 +21,7 @@ import msgspec
 from ronda.core.parts import Text, Turn, UserTurn
 from ronda.core.plan import ToolSpec
 
-# Chosen on 69 tasks of function calling and 128 questions without; docs/models.md says what came of it on others.
+# Chosen on 69 tasks of function calling and 128 questions without; docs/models.md has the results on others.
 ENOUGH: Final = 1.5  # points: words that are shared, and values
 WORDS_PER_SHARED: Final = 12  # in a long text some words are shared by chance
 PARAMETER_WORD: Final = 0.5  # a word from a tool's parameters, beside one from its name or description

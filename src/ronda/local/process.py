@@ -3,7 +3,7 @@
     ready    loaded, and where it listens is known; or the reason why not
     ended    why it is gone: it ended by itself, or it took too much memory, or it worked and worked and said nothing
 
-A thread of its own starts it, since a child is told of the death of the thread that started it, not of the process; that
+A thread of its own starts it, since a child gets a signal at the end of the thread that started it, not of the process; that
 thread then looks at it a few times a second. Memory is what it has beyond the mapped model (`RssAnon`), so that other programs
 which use the same file do not count. Time is its CPU time since it last said something: a busy machine makes no engine hang. Both
 can only be looked at on Linux.

@@ -64,7 +64,9 @@ class ToldParts:
     def _grow(self, call: CallPiece) -> None:
         if call.index != self._index:
             if call.index <= self._seen or not call.function.name:
-                raise UpstreamBroken("the local engine told of a call that it had finished, or that has no name")
+                raise UpstreamBroken(
+                    "the local engine reported a call that it had finished before, or that has no name"
+                )
             self._close()
             if self.only_calls and self._out.calls:
                 raise Enough

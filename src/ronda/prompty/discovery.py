@@ -126,7 +126,7 @@ def _words(raw: Raw, *keys: str) -> tuple[str, ...] | None:
 
 
 class Capability(Struct, frozen=True, rename="camel"):
-    """What models have whose name is `prefix`, or begins with it and goes on with something new."""
+    """What models have whose name is `prefix`, or begins with it and continues with something new."""
 
     prefix: str
     context_window: int | None = None

@@ -1,4 +1,4 @@
-"""A tool that a file declares → what the model is told of it.
+"""A tool that a file declares → what the model is told about it.
 
 Bound parameters are not part of it: they are filled in from the inputs when the tool runs. A strict tool is declared with
 every parameter required and the optional ones nullable, since that is the only form in which providers hold a model to a

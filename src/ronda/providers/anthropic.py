@@ -40,7 +40,7 @@ from ronda.wire.upstream.stream import is_event_stream
 
 DEFAULT_URL = "https://api.anthropic.com"
 _KEY_NAME = "ANTHROPIC_API_KEY"
-MAX_PAUSES = 10  # how often a turn may pause and be gone on with, in one call
+MAX_PAUSES = 10  # how often a turn may pause and be continued, in one call
 
 
 class Anthropic:

@@ -50,7 +50,7 @@ from ronda.sandbox.watchdog import WatchedSandbox
 
 
 class CommandResult(Struct, frozen=True):
-    """What came of a command that was run to its end."""
+    """The result of a command that was run to its end."""
 
     ended: ExitStatus
     stdout: Capture

@@ -72,7 +72,7 @@ class WatchedSandbox:
             self.stop("processes")
         elif usage.cpu > policy.max_cpu_secs:
             self.stop("cpu")
-        elif not usage.pids:  # it has not begun, or has just ended; for longer nothing can be told of it
+        elif not usage.pids:  # it has not begun, or has just ended; for longer nothing is known about it
             self._empty += 1
             if self._empty > _MOST_EMPTY:
                 self.stop("watchdog")

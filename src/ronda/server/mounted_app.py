@@ -3,8 +3,8 @@
     ronda = create_app("openai-chat:NAME", tools=[get_weather])
     app = Starlette(routes=[Mount("/ronda", ronda)], lifespan=ronda.lifespan)
 
-A mounted app is told of no lifespan by its host: Starlette runs that of the outermost app alone. So `lifespan` is there to be
-handed over, alone or inside the host's own; where none does, the server starts with its first request and ends with the
+The host of a mounted app sends it no lifespan events: Starlette runs only that of the outermost app. So `lifespan` is there
+to be handed over, alone or inside the host's own; where none does, the server starts with its first request and ends with the
 event loop.
 """
 

@@ -36,7 +36,7 @@ WORKFLOW: Final = "ronda_run"
 VERSION: Final = "1"
 
 CALL_SECONDS: Final = 1.5  # in which a body is called, or is called later: leases of the queue are for 3
-_POLL: Final = 0.1  # seconds between two looks at the queue of this process: DBOS is not told of news
+_POLL: Final = 0.1  # seconds between two looks at the queue of this process: DBOS gets no notice of new rows
 _CONNECTIONS: Final = 5  # of DBOS, in one process
 _TIDY_SECONDS: Final = 30.0
 _KEEP_DAYS: Final = 7.0  # for which DBOS shows runs that are over; the journal has them for longer
@@ -257,7 +257,7 @@ class Executor:
 
     def tidy(self, before: set[str]) -> set[str]:
         """End workflows whose runs are off the queue, if they were `before`, too: their process died in between. The next
-        call is told of those that were found now. What DBOS keeps of other processes and of what is long over goes, too."""
+        call gets those that were found now. What DBOS keeps of other processes and of what is long over goes, too."""
         active = self._find(_ACTIVE)
         with self._database.connected() as connection:
             queued = {run for (run,) in connection.execute("SELECT run FROM queued_run")}

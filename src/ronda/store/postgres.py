@@ -109,7 +109,7 @@ class Database:
         """In this thread. What is begun with a number of its own is done once, whatever happens to the connection."""
         until = time.monotonic() + (self._outage if outage is None else outage)
         tries = 0
-        doubt: tuple[str, _T] | None = None  # a transaction that may have been committed, and what came of it
+        doubt: tuple[str, _T] | None = None  # a transaction that may have been committed, and its result
         while True:
             try:
                 connection = self._connection()

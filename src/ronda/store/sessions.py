@@ -1,10 +1,10 @@
-"""Sessions that clients name: what was said in each, as a tree, and who may go on with one now.
+"""Sessions that clients name: what was said in each, as a tree, and who may continue one now.
 
 A node is what one run added: the turns it was asked with and those that came of it. It stands behind `upto` turns of its parent's
 path, so that a conversation which goes on from an earlier place leaves what followed there as a branch. The path from the root to
 the `head` is the session as it stands. What the turns mean is not known here.
 
-A lease lets one run at a time go on with a session. It is one holder's (a process), and ends by itself unless it is renewed.
+A lease lets one run at a time continue a session. It is one holder's (a process), and ends by itself unless it is renewed.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SessionPage(Struct, frozen=True):
 
 
 class Lease(Struct, frozen=True):
-    """Who may go on with a session, for which run, and until when no other may."""
+    """Who may continue a session, for which run, and until when no other may."""
 
     holder: str
     run: str
@@ -400,7 +400,7 @@ def _of_largest(db: Sql, counted: Literal["size", "1"], most: int | None, owner_
 
 
 def _longest_unused(db: Sql, condition: str, value: float | str) -> list[tuple[int, int]]:
-    """A few, without those that a run goes on with, and their sizes."""
+    """A few, without those that a run continues, and their sizes."""
     return db.execute(
         f"""SELECT id, size FROM session WHERE {condition} AND NOT EXISTS (
             SELECT 1 FROM session_lease AS lease WHERE lease.owner = session.owner AND lease.name = session.name

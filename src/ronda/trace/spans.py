@@ -1,4 +1,4 @@
-"""Names of spans → the backends that are told of them, each of them whatever the others do.
+"""Names of spans → the backends that get them, each of them whatever the others do.
 
     with span("prepare", inputs={...}) as emit:
         emit("result", messages)

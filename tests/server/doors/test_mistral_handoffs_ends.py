@@ -180,7 +180,7 @@ async def test_a_crash_behind_a_handoff_leaves_the_conversation_as_it_was(door: 
             started = await anext(aiter(stream))
             await stuck.thinking.wait()
             conversation_id, model = started.data.conversation_id, ScriptedModel(says("Hello."))
-            # Another server finds what the first one has written down, and that no process goes on with it.
+            # Another server finds what the first one has written down, and that no process continues it.
             left = Remembering()
             for run in journal.runs:
                 left.append(run, await journal.read(run))

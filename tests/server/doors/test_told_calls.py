@@ -306,7 +306,7 @@ async def test_what_the_journal_has_forgotten_is_told_as_unknown_and_marks_all_t
         await respond(served, HI, *first["output"], AGAIN, tools=[PYTHON_TOOL])
 
     [[result]] = [turn.results for turn in model.heard[-1] if isinstance(turn, ToolTurn)]
-    assert (result.content, result.marks) == ("(What came of this call is not known any more.)", ("private",))
+    assert (result.content, result.marks) == ("(The result of this call is not known any more.)", ("private",))
 
 
 class ByKey:
@@ -362,7 +362,7 @@ async def test_openai_is_sent_calls_and_results_of_functions_and_no_container_of
 
 
 async def test_a_reference_to_a_search_is_found(door: Door) -> None:
-    """As Vercel's AI SDK sends back what it was told of, if responses are stored."""
+    """As Vercel's AI SDK sends back what it was told about, if responses are stored."""
     model = ScriptedModel(calls(SEARCH, query="tides"), says("Twice [1]."), says("Still."))
 
     async with web_site() as site, door.serving(model, **site.config) as served:

@@ -1,4 +1,4 @@
-"""Budgets through the doors: what a limit lets through, what it refuses and in whose words, and what is told of it."""
+"""Budgets through the doors: what a limit lets through, what it refuses and in whose words, and what is told about it."""
 
 from __future__ import annotations
 

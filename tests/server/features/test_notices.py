@@ -1,4 +1,4 @@
-"""Notices: who is told of what, signed how, and how often it is tried."""
+"""Notices: who is told about what, signed how, and how often it is tried."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ async def outputs(behind: Behind, id: str) -> list[str]:
 
 
 async def test_a_conversation_outlives_a_run_that_was_never_kept(door: Door, tmp_path: Path) -> None:
-    """A conversation is told of a run before the run's first event is kept: a crash may come in between."""
+    """A conversation is told about a run before the run's first event is kept: a crash may come in between."""
     model = ScriptedModel(says("one"), says("two"))
     catalog = str(tmp_path / "catalog.db")
     async with serving(door, model, journal=SqliteJournal(tmp_path / "journal.db"), catalog=catalog) as behind:

@@ -86,7 +86,7 @@ async def test_what_is_remembered_is_not_asked_again(door: Door, name: str, stre
 @AT_EACH_DOOR
 async def test_what_nobody_decides_expires(door: Door, name: str, stream: bool) -> None:
     files, model = Deleting(), script()
-    days = 1 / 86400  # a second: on a busy machine it takes some of it until the client is told of the question
+    days = 1 / 86400  # a second: on a busy machine it takes some of it until the client is told about the question
     async with soon(), door.serving(model, files.tool, approval_timeout=0.0, approval_days=days) as served:
         asked = await pause(served, name, stream)
         journal = served.server.runs.journal

@@ -158,7 +158,7 @@ async def test_a_confirmation_of_another_tool_asks_nobody(door: Door) -> None:
 
 
 class Coding:
-    """What runs code, as far as its calls are told of."""
+    """What runs code, as far as its calls are told about."""
 
     def __init__(self, tool_type: str) -> None:
         name = {"code_execution": "mistralrs_execute_python", "shell": "mistralrs_shell"}[tool_type]

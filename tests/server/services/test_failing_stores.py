@@ -93,10 +93,10 @@ class Tried:
         return any(type(fact) is ToolFinished and fact.result.content == OUTCOME_UNKNOWN for fact in facts)
 
     async def settle(self) -> None:
-        """Until nothing is under way; then look what came of it, with stores that work."""
+        """Until nothing is under way; then look at the results, with stores that work."""
         await self.journal.until_settled()
         self.faults.is_on = False
-        for run in self.journal.waiting:  # a client that was not told of a question finds it in the list
+        for run in self.journal.waiting:  # a client that was not told about a question finds it in the list
             _, found = await self.ask("GET", "/agent/approvals")
             [question] = [one for one in found["data"] if one["run_id"] == run]
             status, _ = await self.ask("POST", f"/agent/approvals/{question['approval_id']}", {"decision": "approve"})

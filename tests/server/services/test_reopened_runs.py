@@ -1,4 +1,4 @@
-"""Runs that a server goes on with: what they are driven with is what their first event says."""
+"""Runs that a server continues: what they are driven with is what their first event says."""
 
 from __future__ import annotations
 

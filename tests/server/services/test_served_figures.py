@@ -1,4 +1,4 @@
-"""What code draws and makes, as clients are told of it at each door: figures, animations, files that calls or requests name."""
+"""What code draws and makes, as clients see it at each door: figures, animations, files that calls or requests name."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def content(door: Door, id: str) -> bytes:
 
 
 def check_progress(first: Json, second: Json) -> None:
-    """What is told of the two calls at their end."""
+    """What is told about the two calls at their end."""
     assert (first["tool_type"], first["stdout"]) == ("code_execution", "drawn\n"), first
     assert [is_png(image) for image in first["images_base64"]] == [True]
     assert "video_frame_count" not in first

@@ -1,4 +1,4 @@
-"""A server that may search the web: who is offered it, how requests say what they want of it, and what is told of it."""
+"""A server that may search the web: who is offered it, how requests say what they want of it, and what is told about it."""
 
 from __future__ import annotations
 
@@ -324,7 +324,7 @@ async def test_a_request_that_does_without_the_web_is_not_offered_it(door: Door,
     assert answer["warnings"][0].startswith("this server has no search that does without the web")
 
 
-# ---- what is told of it -----------------------------------------------------------------------------------------------
+# ---- what is told about it -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["chat/completions", "messages", "responses"])

@@ -1,4 +1,4 @@
-"""One run at a time goes on with a session: others wait, are told so, or take over; over processes, too."""
+"""One run at a time continues a session: others wait, are told so, or take over; over processes, too."""
 
 from __future__ import annotations
 

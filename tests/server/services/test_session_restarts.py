@@ -1,4 +1,4 @@
-"""A server that ends while a run goes on with a session, and the next one on the same data folder."""
+"""A server that ends while a run continues a session, and the next one on the same data folder."""
 
 from __future__ import annotations
 

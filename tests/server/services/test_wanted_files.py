@@ -1,4 +1,4 @@
-"""Files that a request wants, and files that code made: told of once, cited by answers, and to be had."""
+"""Files that a request wants, and files that code made: told about once, cited by answers, and to be had."""
 
 from __future__ import annotations
 

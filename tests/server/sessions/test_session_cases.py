@@ -1,4 +1,4 @@
-"""A request goes on with a session, on every door: what the upstream sees in each of the four cases, and by each mode."""
+"""A request continues a session, on every door: what the upstream sees in each of the four cases, and by each mode."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_a_request_that_differs_after_a_beginning_branches_there(door: Doo
         seen = [("user", "Paris?"), ("assistant", text)]
         hat = await sessions.ask(*seen, ("user", "A hat?"), session_id="s")
         await sessions.ask(*seen, ("user", "A coat?"), session_id="s")
-        # What followed there is a branch, and who goes on with that goes on with that.
+        # What followed there is a branch, which can be continued, too.
         await sessions.ask(*seen, ("user", "A hat?"), ("assistant", hat), ("user", "Sure?"), session_id="s")
     assert told(model.heard[4]) == [*ROUND, "assistant: Sunny.", "user: A coat?"]
     assert told(model.heard[5]) == [

@@ -1,4 +1,4 @@
-"""However a run ends, its session has what came of it before the answer ends, and a model can go on from there."""
+"""However a run ends, its session has its result before the answer ends, and a model can go on from there."""
 
 from __future__ import annotations
 

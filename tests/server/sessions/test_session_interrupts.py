@@ -14,7 +14,7 @@ from tests.server.session_doors import DOORS, request_of
 from ronda.testing import ScriptedModel, calls, says
 from ronda.tools.function import FunctionTool, tool
 
-WHY = "another request interrupted this run, because it goes on with the session or deletes it"
+WHY = "another request interrupted this run, because it continues the session or deletes it"
 
 
 class Waiting:

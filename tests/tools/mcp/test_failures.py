@@ -1,4 +1,4 @@
-"""Servers that crash, hang, answer garbage or flood: a run goes on with a clear result, and the other servers are left alone."""
+"""Servers that crash, hang, answer garbage or flood: a run continues with a clear result, and other servers are left alone."""
 
 from __future__ import annotations
 

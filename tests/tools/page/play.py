@@ -22,7 +22,7 @@ from ronda.providers.script import Call, ScriptedModel, calls, says
 
 
 class Played(Struct, frozen=True):
-    """What came of one call: what the model read and saw, and what is told beside it."""
+    """The result of one call: what the model read and saw, and what is told beside it."""
 
     result: dict[str, Any]
     failed: bool
@@ -36,7 +36,7 @@ class Played(Struct, frozen=True):
 
 
 async def play(tools: Sequence[Tool], *turns: Sequence[tuple[str, dict[str, Any]]]) -> list[Played]:
-    """Each turn of the model makes these calls; what came of each, in the model's order."""
+    """Each turn of the model makes these calls; the result of each, in the model's order."""
     events: list[Event] = []
     script = [
         calls(*[Call(name, arguments, f"c{at}-{n}") for n, (name, arguments) in enumerate(turn)])

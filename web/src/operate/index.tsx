@@ -25,7 +25,7 @@ export function OperateView(): VNode {
   const data = useMemo(() => new OperateData(), []);
   useEffect(() => {
     void data.refresh();
-    // Changes are told of one's own runs alone, and not of each call: what other owners do, and what a run does, has to be asked for.
+    // Changes are told about one's own runs alone, and not of each call: what other owners do, and what a run does, has to be asked for.
     const isTold = () => isFed.value && !(data.hasFigures && (facts.value?.has_keys === true || (data.running.value.value ?? []).length > 0));
     const timer = setInterval(() => !document.hidden && !isTold() && void data.refresh(), EVERY_MS);
     return () => clearInterval(timer);

@@ -168,7 +168,7 @@ export async function readEarlier(): Promise<void> {
   }
 }
 
-/** A session that another program began goes on with who answered in it last. */
+/** A session that another program began is continued with the model or agent that answered in it last. */
 function adopt(): void {
   const id = sessionId.value;
   const last = rows.find((row) => row.parent?.call == null); // a sub-agent answers its caller, not the session

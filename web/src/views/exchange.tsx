@@ -275,7 +275,7 @@ function Limit({ run }: { run: RunState }): VNode {
       </div>
       <div class="row">
         <button type="button" class="btn sm ink" disabled={live.value !== null} onClick={() => void say("Go on.", [])}>
-          {isRounds ? `Go on with ${rounds} more` : "Go on"}
+          {isRounds ? `Continue ${rounds} more` : "Go on"}
         </button>
         {isRounds && (
           <button

@@ -69,7 +69,7 @@ class Family(Struct, frozen=True):
     # Markers that are control tokens: no text holds them, and none is made of text.
     control: frozenset[str] = frozenset()
     noise: tuple[str, ...] = ()  # markers that mean nothing inside an answer
-    # Markers that a model goes on with behind its calls, where results belong: no end to the engine.
+    # Markers that a model writes behind its calls, where results belong: no end to the engine.
     stops: tuple[str, ...] = ()
     bare: Literal["json", "python"] | None = None
     form: Form | None = None  # how we write calls ourselves; None: as `forms` says

@@ -1,7 +1,7 @@
 """What may stand around a call: text, thoughts, and the answer instead of it.
 
 A text ends where a call's mark begins. Where the mark is a token, that is all there is to say. Where it is text, llguidance is
-told to stop as soon as it has been written (`lazy`), and, when time is up (`max_tokens`), to go on with the mark itself.
+told to stop as soon as it has been written (`lazy`), and, when time is up (`max_tokens`), to continue with the mark itself.
 """
 
 from __future__ import annotations

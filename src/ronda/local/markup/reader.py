@@ -24,7 +24,7 @@ class _Machine(Protocol):
 class MarkupReader:
     """Reads one answer, in one piece or in many: the turn is the same, and it is the fold of the previews.
 
-    `tool_names` are the tools the model was told of. Calls between markers are calls whatever they name, so that the loop
+    `tool_names` are the tools the model was told about. Calls between markers are calls whatever they name, so that the loop
     can say there is no such tool; an object without a marker is only taken for one if there are tools at all. `tools`
     lets a family without quotes (Qwen3-Coder) tell texts from numbers. `thinking_open`: the prompt began a thought.
 

@@ -25,7 +25,7 @@ LOOKS: Final = 40  # for a run that must be there soon: it is kept with the end 
 
 
 class Leg(NamedTuple):
-    """A run that goes on from another, who goes on from it, and who is told of it before it is driven."""
+    """A run that goes on from another, who goes on from it, and who is told about it before it is driven."""
 
     live: LiveRun
     open_next: OpenNext | None = None

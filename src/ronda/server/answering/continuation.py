@@ -1,4 +1,4 @@
-"""An answer that waited for people → what came of it, as an answer of its own: to the request that brings their decisions.
+"""An answer that waited for people → its result, as an answer of its own: to the request that brings their decisions.
 
     approvals (Chat, Messages, Mistral's completions) · mcp_approval_response (Responses) · tool_confirmations (conversations)
 
@@ -46,7 +46,7 @@ class Choice(Struct):
 
     events: list[Event]
     since: int
-    live: LiveRun | None = None  # who goes on with it, once it was told what was decided
+    live: LiveRun | None = None  # who continues it, once it was told what was decided
 
     @property
     def start(self) -> RunStarted:
@@ -169,7 +169,7 @@ async def _asked_by(known: Answers, choices: Sequence[Choice], decision: Decisio
     return choice
 
 
-# ---- what came of it ---------------------------------------------------------------------------------------------------
+# ---- the result ---------------------------------------------------------------------------------------------------
 
 
 async def _until_decided(runs: Runs, incoming: Incoming, choices: Sequence[Choice], seconds: float) -> None:

@@ -119,7 +119,7 @@ class Exchange(Source):
         self._lives: Sequence[LiveRun | Chain] = ()
         self._writer: Any = None  # a Writer, or a StreamWriter of a door whose answers are streams
         self._client_left = False
-        self._visit: Visit | None = None  # of the session that its runs go on with
+        self._visit: Visit | None = None  # of the session that its runs continue
 
     async def answer(self) -> ASGIApp:
         await self._open()

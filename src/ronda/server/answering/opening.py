@@ -52,7 +52,7 @@ def answer_alone(turns: tuple[Turn, ...], opened: tuple[Turn, ...], answer: Answ
     return answer.about
 
 
-# Told of a run before it is driven; what it raises keeps that from happening.
+# Called with a run before it is driven; if it raises, the run is not driven.
 OnOpened: TypeAlias = Callable[[Run], Awaitable[None]]
 
 
@@ -104,7 +104,7 @@ class Opening:
         self._containers = containers
 
     def open_runs(self, owner: str, job: Job, name: str = "", visit: Visit | None = None) -> Awaitable[list[LiveRun]]:
-        """`name` is that of the first run, where it has one; `visit` is of the session that they go on with."""
+        """`name` is that of the first run, where it has one; `visit` is of the session that they continue."""
         opening = self._open_runs(owner, job, name, visit)
         return _open_inside(opening) if Tracer.backends else opening
 

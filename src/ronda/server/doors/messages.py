@@ -83,7 +83,7 @@ class MessagesDoor:
         return Json(b'{"input_tokens":%d}' % max(1, tokens), 200, known.headers)
 
     async def read_job(self, incoming: Incoming) -> tuple[MessagesRequest, Target | None]:
-        """The request in the words of the model that will answer it; None if it goes on with an answer that is begun."""
+        """The request in the words of the model that will answer it; None if it continues an answer that is begun."""
         version, betas = incoming.header(b"anthropic-version"), incoming.header(b"anthropic-beta")
         request = await incoming.read(self._settings().max_body, lambda body: read_request(body, version, betas))
         if request.decisions:

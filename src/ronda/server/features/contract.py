@@ -303,7 +303,7 @@ class Feature:
         return provider
 
     def tap(self, run: Run) -> Tap | None:
-        """Who is told of the run's facts once they are journaled; `run` has its first fact. Must be quick."""
+        """Who is told about the run's facts once they are journaled; `run` has its first fact. Must be quick."""
         return None
 
     # ---- a run is opened again ---------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ Take: TypeAlias = Callable[[bytes], Awaitable[None]]
 async def read_parts(
     incoming: Incoming, limit: int, begin: Callable[[str, str, str], Awaitable[Take]]
 ) -> dict[str, str]:
-    """The form's fields. `begin` is told of each file: the field it is in, its name and its type.
+    """The form's fields. `begin` is called for each file: the field it is in, its name and its type.
 
     Of a field that is there twice, the last counts.
     """

@@ -68,7 +68,7 @@ _PLAIN: Final = {str: "string", int: "integer", float: "number", bool: "boolean"
 
 
 def schema_of(shape: Shape, named: dict[str, Named]) -> dict[str, Any]:
-    """`named` is told of all shapes that have names."""
+    """`named` is called with every shape that has a name."""
     if shape is Any:
         return {}
     if shape is None:

@@ -1,4 +1,4 @@
-"""A run that is being set up, as features are told of it."""
+"""A run that is being set up, as features are told about it."""
 
 from __future__ import annotations
 

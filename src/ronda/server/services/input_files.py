@@ -1,4 +1,4 @@
-"""Files that a request brings, by id, inline or by address, before its run begins → what the model is sent, or told of.
+"""Files that a request brings, by id, inline or by address, before its run begins → what the model is sent, or told about.
 
 A file goes to the model as it is where the model's API takes such files. Any other is listed: a system message at the top of the
 conversation says what there is and shows the beginning of each text; tools read the rest, and code finds the files in its folder.
@@ -143,7 +143,7 @@ def mount_names(files: Sequence[str]) -> list[str]:
 
 
 def describe_files(files: Sequence[File], *, runs_code: bool, may_read: bool) -> str:
-    """What a model is told of the files that came along."""
+    """What a model is told about the files that came along."""
     names = [file.name or "input_file" for file in files]
     lines = ["The user has attached files."]
     if runs_code:

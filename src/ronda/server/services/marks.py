@@ -65,7 +65,7 @@ class RunMarks:
         """Of a run that could send data out.
 
         `turns` are the conversation that it begins with, of which its client has sent those in the `request`; `session` is the
-        one that it goes on with, "" where it is a new one; `labels` are those of all tools of this server, by their names.
+        one that it continues, "" where it is a new one; `labels` are those of all tools of this server, by their names.
         """
         marks = marks_by_name(turns, labels) | _brought_by_results(request.turns)
         files = [*[file.id for file in files_in(request.turns) if file.id], *request.container.file_ids]
@@ -97,7 +97,7 @@ class RunMarks:
         return [of_answer(_digest(self._key, exchange)) for exchange in found]
 
     def follow(self, live: LiveRun) -> None:
-        """Note what a run has read as soon as it has: others may go on with its session, and its folder, meanwhile."""
+        """Note what a run has read as soon as it has: others may continue its session, and its folder, meanwhile."""
         noting = _Noting(self, live.run)
         live.add_tap(noting.take)
         live.before_end = partial(noting.before_end, live.before_end)

@@ -4,8 +4,8 @@ A caller sends back its own calls and their results, under ids that are ours (`w
 out knows the whole turn: the rounds the caller never saw, the sibling calls, their results. A run is used only if the calls have
 the names that it gave them.
 
-Calls that ran here come back as the caller was told of them (`wire.shared.told_calls`). That is the caller's word, and stands
-but for one thing: of a call that people were asked about, the journal knows what came of it.
+Calls that ran here come back as the caller was told about them (`wire.shared.told_calls`). That is the caller's word, and stands
+but for one thing: of a call that people were asked about, the journal knows its result.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ async def rejoin(journals: Sequence[Journal], turns: tuple[Turn, ...], owner: st
     parent: Parent | None = None
     renamed: dict[str, str] = {}
     asker: _Asker | None = None  # of the turn that stands last
-    decided: dict[str, ToolResult] = {}  # what came of calls of the turn before that people were asked about
+    decided: dict[str, ToolResult] = {}  # the results of calls of the turn before that people were asked about
     for at, turn in enumerate(turns):
         if at % _AT_ONCE == _AT_ONCE - 1:
             await asyncio.sleep(0)
@@ -148,7 +148,7 @@ async def _find(runs: _Runs, calls: Mapping[str, str | None]) -> _Asker | None:
 
 
 def _drop_told(joined: list[Turn], run: str) -> None:
-    """What the caller was told of the rounds of a run whose own turns take their place."""
+    """What the caller was told about the rounds of a run whose own turns take their place."""
     while joined and (ids := _ids(joined[-1])) and all(run_of(call_id) == run for call_id in ids):
         joined.pop()
 

@@ -93,11 +93,11 @@ def _may_read(tools: Sequence[ToolSpec]) -> bool:
 
 
 def _tell_no_client(run: Run) -> None:
-    """Who is told of runs that are left waiting, before a server has said so."""
+    """Called with a run that is left waiting, before a server has set its own function."""
 
 
 class Runs:
-    """`approval_timeout`: for how long a run that asks something is kept in this process. `left_waiting` is told of those
+    """`approval_timeout`: for how long a run that asks something is kept in this process. `left_waiting` is called with those
     that are not any more."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The Python of one session, in its sandbox: code in, and what came of it out.
+"""The Python of one session, in its sandbox: code in, its result out.
 
 What the code says of itself is read within bounds, since it shares the process with our worker and can say anything.
 """
@@ -33,7 +33,7 @@ _MOST_PICTURES = 32
 
 
 class PythonResult(Struct, frozen=True):
-    """What came of one call of Python. Everything in it was said by the code."""
+    """The result of one call of Python. Everything in it was said by the code."""
 
     call: str = ""  # which one
     exception: str | None = None
@@ -114,7 +114,7 @@ class Session:
         )
 
     async def _exchange(self, process: Process, code: str) -> PythonResult:
-        """Sends code, and receives what came of it. The answer names the call, which what was written before it cannot."""
+        """Sends code, and receives its result. The answer names the call, which what was written before it cannot."""
         call, environment = secrets.token_hex(8), self._environment
         self._environment = None
         await process.send(msgspec.json.encode({"code": code, "call": call, "environment": environment}))

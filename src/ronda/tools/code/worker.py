@@ -1,4 +1,4 @@
-"""The Python inside a sandbox that keeps its variables from call to call: frames of code in, frames of what came of it out.
+"""The Python inside a sandbox that keeps its variables from call to call: frames of code in, frames of its result out.
 
 Run as a text by whatever Python is inside (3.8 or newer), so it imports nothing of ours. What the code prints goes straight to
 its stdout and stderr; only results travel in frames. The code shares the process and can forge them: the server trusts none.

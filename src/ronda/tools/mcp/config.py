@@ -80,7 +80,7 @@ class McpServer(Struct, frozen=True, kw_only=True):
     name: str
     source: Source
     enabled: bool = True
-    offered: bool = True  # False: connected, but no model is told of its tools
+    offered: bool = True  # False: connected, but no model is told about its tools
     prefix: str | None = None
     description: str = ""
     bearer_token: str | None = None

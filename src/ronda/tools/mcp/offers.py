@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 READ_RESOURCE: Final = "read_resource"
 GET_PROMPT: Final = "get_prompt"
-SHOWN_RESOURCES: Final = 50  # that the model is told of; it may read others that fit
+SHOWN_RESOURCES: Final = 50  # that the model is told about; it may read others that fit
 
 
 class McpTool:

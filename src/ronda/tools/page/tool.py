@@ -48,7 +48,7 @@ class PageError(ToolFailed):
 
 
 class Outcome(Struct, frozen=True):
-    """What came of a call: `result` for the model, `output` for the page."""
+    """The result of a call: `result` for the model, `output` for the page."""
 
     result: dict[str, Any]
     output: dict[str, Any]
@@ -60,7 +60,7 @@ class Outcome(Struct, frozen=True):
 
 
 class PageFunction(Struct, frozen=True):
-    """A function of the arguments, and what a model is told of it: the same for all projects."""
+    """A function of the arguments, and what a model is told about it: the same for all projects."""
 
     spec: ToolSpec
     work: Work

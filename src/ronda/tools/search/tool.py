@@ -3,8 +3,9 @@
     mistralrs_search_the_web {query}              → {"sources": [domains], "output": [{number, title, description, url, content}]}
     mistralrs_website_content_extractor {url}     → {"sources": [domain], "output": "{number, url, content}, as text"}
 
-Names and results are those of mistral.rs, plus the number that the model cites a source by. What is told of a call besides is
-in its details: `query`, `results_count`, `sources` for the progress events, `action` and `results` for the doors' own items.
+Names and results are those of mistral.rs, plus the number that the model cites a source by. What else
+clients are shown of a call is in its details: `query`, `results_count`, `sources` for the progress events, `action` and `results`
+for the doors' own items.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An assistant's message that comes back with the blocks of tools that ran here → the turns that it told of.
+"""An assistant's message that comes back with the blocks of tools that ran here → the turns that it stands for.
 
     text, use, result, text     →     the text and its call · the result · the text
 
@@ -137,7 +137,7 @@ def _arguments(use: _Use) -> str:
     return bytes(use.input).decode() if bytes(use.input)[:1] == b"{" else "{}"
 
 
-# ---- what came of it --------------------------------------------------------------------------------------------------
+# ---- results -----------------------------------------------------------------------------------------------------
 
 
 class _Executed(Struct, frozen=True):

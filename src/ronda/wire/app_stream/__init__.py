@@ -2,7 +2,7 @@
 
 parameters  the client's one message → what it asks for
 prompts     that → the conversation that each variant begins with
-stacks      what a model is told of the kind of page
+stacks      what a model is told about the kind of page
 messages    a variant's events → what the page is told
 summaries   a call's arguments → what the page shows of them when the tool begins
 html        what a model said → the page in it, if there is one

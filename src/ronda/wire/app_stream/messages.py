@@ -155,7 +155,7 @@ class VariantMessages:
         self._round = 0
         self._turn = 0  # attempts count, too
         self._drafts: dict[int, _Draft] = {}  # of this round, by the place of the call
-        self._started: dict[int, str] = {}  # calls of this round that the page was told of, and their tools
+        self._started: dict[int, str] = {}  # calls of this round that the page was told about, and their tools
         self._done: set[int] = set()  # those of them that have a result
         self._calls: Sequence[ToolCall] = ()  # of this round, when its turn is whole
         self._out: list[str] = []
@@ -304,7 +304,7 @@ class VariantMessages:
         self._tool_result(place, output, ok=details.ok)
 
     def _refuse_calls(self) -> None:
-        """Calls that cannot be run at all are told of in their place among the others."""
+        """Calls that cannot be run at all are reported in their place among the others."""
         for place, call in enumerate(self._calls):
             if call.problem is not None:
                 error = "Invalid JSON tool arguments"
@@ -324,7 +324,7 @@ class VariantMessages:
             self._set_code(self.code)
 
     def _close_round(self, why: str) -> None:
-        """Every call that the page was told of has a result, and so has every call that the model was answered without it."""
+        """Every call that the page was told about has a result, and so has every call that the model was answered without it."""
         for place, call in enumerate(self._calls):
             if place not in self._done:
                 self._start(place, call)

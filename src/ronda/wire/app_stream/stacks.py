@@ -1,4 +1,4 @@
-"""What a model is told of the kind of page that it writes: one document, with what it needs from addresses that it can name."""
+"""What a model is told about the kind of page that it writes: one document, and what it needs from addresses that it can name."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ class Contents:
             parts.append({"text": said})
         return parts
 
-    # ---- what came of it -------------------------------------------------------------------------------------------------
+    # ---- results ----------------------------------------------------------------------------------------------------
 
     def _add_results(self, results: Iterable[ToolResult]) -> None:
         parts: list[dict[str, Any]] = []

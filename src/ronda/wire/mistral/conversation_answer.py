@@ -3,7 +3,7 @@
 An entry's id is made of the run, the round and what it is, so the ids a stream shows are those that the history has later.
 In a stream the deltas of an entry have its `output_index`; there is no `[DONE]`. A caller's call is streamed as it arrives;
 among the entries it stands behind what our tools did beside it, since clients look for it in the last one. An agent that
-hands over ends its run: the answer goes on with the next one's.
+hands over ends its run: the answer continues with the next one's.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class ConversationAnswer:
         self._round = 0
         self._at = run.start.at
         self._places: dict[str, int] = {}  # of this round's calls, by their ids
-        # Tools that a stream has told of and that have not ended, by their entries' ids.
+        # Tools that a stream has announced and that have not ended, by their entries' ids.
         self._started: dict[str, str] = {}
         self._part = (False, -1)  # what kind of content is being shown, and its index
         self._cited: CitedPieces | None = None  # the text, where there are sources that it may cite

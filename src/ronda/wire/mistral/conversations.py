@@ -113,7 +113,7 @@ def _wish(body: Start | Append | Restart) -> Wish:
 T = TypeVar("T")
 
 _NOT_OPENAI: Final = (
-    "this address is Mistral's: a conversation is started with 'agent_id' or 'model', and goes on with 'inputs'. OpenAI's are "
+    "this address is Mistral's: a conversation is started with 'agent_id' or 'model', and continued with 'inputs'. OpenAI's are "
     "not kept here; go on from a response with 'previous_response_id'"
 )
 

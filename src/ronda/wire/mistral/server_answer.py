@@ -2,7 +2,7 @@
 
 Both are folds of the same events by the same class. `message` is the final message of the assistant; `messages` is added
 where the loop ran tools: every message of the turn, results included. In a stream a `role` begins the next message, behind a
-paragraph break for clients that only join texts. Where an agent hands over, the next one's run goes on with the same choice; the
+paragraph break for clients that only join texts. Where an agent hands over, the next one's run continues in the same choice; the
 call that did it is one of those the loop answered. What the loop does (progress, warnings, limits) rides as extra members of
 ordinary chunks: a named event makes Mistral's own SDK raise.
 

@@ -118,7 +118,7 @@ class _AnyPart(Part, frozen=True):
 
 class _AnyMessage(_Message, frozen=True):
     content: str | list[_AnyPart] | None = None  # type: ignore[assignment]
-    agentic_tool_calls: list[Record] | None = None  # what ran here before it was said, as our answer told of it
+    agentic_tool_calls: list[Record] | None = None  # what ran here before it was said, as our answer reported it
     function_call: FunctionCall | None = None  # by clients that know no tools
 
 

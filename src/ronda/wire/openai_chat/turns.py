@@ -217,7 +217,7 @@ class Messages:
         self._ids = list(zip(own, made, strict=True))
         return made
 
-    # ---- what came of it -------------------------------------------------------------------------------------------------
+    # ---- results ----------------------------------------------------------------------------------------------------
 
     def _results(self, results: Sequence[ToolResult]) -> bytes:
         texts: list[bytes] = []

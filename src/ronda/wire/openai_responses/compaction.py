@@ -28,7 +28,7 @@ from ronda.wire.shared.fields import read_fields
 
 _TASK: Final = (
     "Sum up this conversation for a reader who continues it and has not seen it. Say what was asked for and why, what was found "
-    "out and decided, which tools were called and what came of it, what is done and what is still to be done; keep names, "
+    "out and decided, which tools were called and what they returned, what is done and what is still to be done; keep names, "
     "numbers, paths and exact wording that matter. Write nothing but the summary."
 )
 _LONGEST: Final = 20_000  # characters of the user's own words that are kept beside the summary

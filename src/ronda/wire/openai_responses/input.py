@@ -160,7 +160,7 @@ class Input(Struct, frozen=True):
 
 
 def untold(items: Sequence[Raw]) -> list[str]:
-    """The ids of items of tools that ran here and do not say what came of it."""
+    """The ids of items of tools that ran here and whose results are not in the items."""
     own = [(own_item(raw), raw) for raw in items]
     return [item_id for item_id, raw in own if item_id is not None and lacks_result(raw)]
 
@@ -241,7 +241,7 @@ class _Turns:
             case "function_call_output" | "custom_tool_call_output":
                 self._result(decode_field(raw, _Item, path), path)
             case approvals.REQUEST | approvals.RESPONSE if approvals.is_own(raw, path):
-                pass  # what came of it stands behind it
+                pass  # the next item is its result
             case item_type if item_type in WAITING and waits(decode_field(raw, Place, path)):
                 self._waiting(decode_field(raw, Kind, path), raw, path)
             case item_type if item_type in ANSWERS:

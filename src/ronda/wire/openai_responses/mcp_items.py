@@ -1,4 +1,4 @@
-"""Calls of MCP servers that the request named, as output items: what each server has, and each call with what came of it."""
+"""Calls of MCP servers that the request named, as output items: what each server has, and each call with its result."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ class ResponseRequest(DoorRequest, frozen=True, kw_only=True):
     answer: StoredOptions
     instructions: str | None = None
     previous: str | None = None
-    # Where some only name others, or leave out what came of a call that ran here: turns are read when that is found.
+    # Where some only name others, or leave out the result of a call that ran here: turns are read when that is found.
     items: tuple[Raw, ...] = ()
     named: tuple[tuple[int, str], ...] = ()
     generates: bool = True  # else it only prepares what others go on from

@@ -22,7 +22,7 @@ _KIND: Final = re.compile(r"([a-z]{1,8})_")  # how ids of one kind of item begin
 
 
 class ServiceItem(OutputItem):
-    """It is told of when it is done: whole, at once."""
+    """It is reported when it is done, all of it at once."""
 
     def __init__(self, output: Output, raw: Raw) -> None:
         members = decode_members(raw)

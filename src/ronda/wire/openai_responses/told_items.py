@@ -1,6 +1,6 @@
 """Items of tools that ran here, as a client brings them back → calls and results (`wire.shared.told_calls`).
 
-Some hold what came of the call; a search, and code whose outputs were not asked for, do not (`lacks_result`): that is for the
+Some hold the result of the call; a search, and code whose outputs were not asked for, do not (`lacks_result`): that is for the
 server to find, by the item's id.
 """
 
@@ -28,7 +28,7 @@ TYPES: Final = frozenset(
         "web_search_call",
     }
 )
-_UNKNOWN: Final = "(What came of this call is not known any more.)"
+_UNKNOWN: Final = "(The result of this call is not known any more.)"
 
 
 class _Kind(Struct, frozen=True):
@@ -102,7 +102,7 @@ def own_item(raw: Raw) -> str | None:
 
 
 def lacks_result(raw: Raw) -> bool:
-    """Of an item of ours: whether it does not say what came of its call."""
+    """Whether an item of ours lacks the result of its call."""
     kind = decode_or(_Kind(), _Kind, raw)
     return kind.type == "web_search_call" or (kind.type == "code_interpreter_call" and kind.outputs == NULL)
 
@@ -167,7 +167,7 @@ def _shell_result(call_id: str | None, outputs: Sequence[_Ran]) -> ToolResult | 
 
 
 def _server_call(call_id: str, item: _Item) -> ToldCall | None:
-    """One that people were asked about goes by the question: what came of it, the journal knows."""
+    """One that people were asked about goes by the question: the journal has its result."""
     question = item.approval_request_id
     call_id = f"ronda_{question}" if question is not None and question.startswith("appr_") else call_id
     arguments = item.arguments if isinstance(item.arguments, str) and item.arguments else "{}"

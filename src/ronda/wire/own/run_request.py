@@ -30,7 +30,7 @@ FIELDS: Final = {
     "variants": f"read: how many runs, up to {MAX_VARIANTS}; 1 if left out",
     "files": "read: paths and texts; the runs then have the tools that build a page, and only those",
     DISABLED: DISABLED_FATE,
-    "parent": "read: a run that is over; its conversation, and its files, are gone on with",
+    "parent": "read: a run that is over; its conversation, and its files, are continued",
 }
 _UNSAID: Final = object()
 

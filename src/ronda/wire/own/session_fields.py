@@ -1,4 +1,4 @@
-"""What a request says of its session: which it goes on with, how, and what if it is busy. The same on every door."""
+"""What a request says of its session: which it continues, how, and what if it is busy. The same on every door."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ronda.wire.shared.fields import bad, field
 LONGEST_NAME: Final = 256
 
 FIELDS: Final = {
-    "session_id": f"read (ours): goes on with the session of this name, of up to {LONGEST_NAME} printable characters",
+    "session_id": f"read (ours): continues the session of this name, of up to {LONGEST_NAME} printable characters",
     "session_mode": 'read (ours): `"auto"`, `"append"` or `"replace"`; with session_id',
-    "on_busy": 'read (ours): `"queue"`, `"reject"` or `"interrupt"`, while another run goes on with the session; with session_id',
+    "on_busy": 'read (ours): `"queue"`, `"reject"` or `"interrupt"`, while another run continues the session; with session_id',
 }
 
 

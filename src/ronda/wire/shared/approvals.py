@@ -1,4 +1,4 @@
-"""Questions about calls as clients are told of them, and what clients decide: the same on every door.
+"""Questions about calls as clients are told about them, and what clients decide: the same on every door.
 
 out   agentic_tool_approval_required  {approval_id, session_id, round, tool {source, kind, label}, arguments, …}
 in    {id, decision, message?, arguments?, remember_for_session?}, in a request's `approvals` or as a body of its own
@@ -57,7 +57,7 @@ def write_tool(name: str, spec: ToolSpec | None) -> dict[str, str]:
 
 
 class Approval(Struct, frozen=True, gc=False):
-    """A question, and how clients are told of it."""
+    """A question, and how clients are told about it."""
 
     question: Asked
     spec: ToolSpec | None

@@ -120,7 +120,7 @@ def all_renamed(turns: Sequence[Turn], ids: Mapping[str, str]) -> tuple[Turn, ..
 
 
 def about_ids(ids: Mapping[str, str]) -> dict[str, Raw]:
-    """Kept with a run: what the caller calls the calls that it was told of (`ids`: the caller's → the model's)."""
+    """Kept with a run: what the caller calls the calls that it was told about (`ids`: the caller's → the model's)."""
     return {_ABOUT: Raw(encode({model: caller for caller, model in ids.items()}))} if ids else {}
 
 

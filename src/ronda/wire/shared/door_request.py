@@ -65,7 +65,7 @@ OnBusy: TypeAlias = Literal["queue", "reject", "interrupt"]
 
 
 class SessionWish(Struct, frozen=True, gc=False):
-    """The session that a request goes on with, how, and what is to happen while another run does so."""
+    """The session that a request continues, how, and what is to happen while another run does so."""
 
     name: str
     mode: SessionMode = "auto"

@@ -47,7 +47,7 @@ def failure_of_run(run: Run) -> Failure | None:
     if run.is_waiting:
         tools = quote_names([question.tool for question in run.questions])
         message = (
-            f"run '{run.id}' waits for a person to decide about {tools}: POST /v1/runs/{run.id}/answer goes on with it, "
+            f"run '{run.id}' waits for a person to decide about {tools}: POST /v1/runs/{run.id}/answer continues it, "
             f"and GET /v1/runs/{run.id} shows its questions and, later, its result"
         )
         return Failure(504, "server_error", message, code=RUN_IS_WAITING)

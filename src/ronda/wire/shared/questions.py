@@ -14,11 +14,11 @@ class Questions:
     def __init__(self) -> None:
         self.open: dict[str, Approval] = {}
         self.ids: dict[str, str] = {}
-        self.announced: set[str] = set()  # calls that were told of when people were asked about them
+        self.announced: set[str] = set()  # calls that were announced when people were asked about them
         self._of_children: set[str] = set()  # calls under way whose own run asks
 
     def ask(self, approval: Approval) -> bool:
-        """Whether nothing was told of the call before."""
+        """Whether the call was not announced before."""
         question = approval.question
         call_id = question.call_id
         self.open[question.id] = approval
@@ -33,7 +33,7 @@ class Questions:
         return is_news
 
     def is_under_way(self, call_id: str) -> bool:
-        """The call was told of, and waits for people: when it goes on, it is not told of again."""
+        """The call was announced, and waits for people: when it goes on, it is not announced again."""
         return call_id in self._of_children
 
     def close(self, answer: Answered) -> list[Approval]:

@@ -4,7 +4,7 @@
     a caller's calls go out as they arrive while nothing can take them back (`core.live`), else at the end
     what no preview has shown of a turn goes out when the turn is whole: an upstream may answer without any
     what the loop itself says, and an answer that was held, go out at the end
-    a call that people are asked about is told of when they are asked, and ends where they say no
+    a call that people are asked about is announced when they are asked, and ends where they say no
 
 A dialect is then a `match` over `Update` (`updates`). Pieces of text are the previews themselves, so a writer looks at a
 `TextDelta` itself (`holds_text`, and counts it in `text`), and asks here for everything else.

@@ -39,7 +39,7 @@ _MARKS: Final = {PYTHON: CODE_MARKS, SHELL: CODE_MARKS, SEARCH: WEB_MARKS, EXTRA
 
 class ToldCall(Struct, frozen=True):
     call: ToolCall
-    result: ToolResult | None = None  # None: what came of it is not told
+    result: ToolResult | None = None  # None: its result is not told
 
 
 def own_id(call_id: str) -> str | None:
@@ -49,7 +49,7 @@ def own_id(call_id: str) -> str | None:
 
 
 def is_told(call_id: str) -> bool:
-    """Whether a call of a conversation is one that ran here, as the client was told of it."""
+    """Whether a call of a conversation is one that ran here, as the client was told about it."""
     return call_id.startswith("ronda_")
 
 
@@ -59,7 +59,7 @@ def approval_of(call_id: str) -> str | None:
 
 
 def run_of(call_id: str) -> str | None:
-    """The run that told of a call, where its id says which."""
+    """The run that reported a call, where its id says which."""
     found = _RUN.fullmatch(call_id)
     return None if found is None else f"run_{found[1]}"
 

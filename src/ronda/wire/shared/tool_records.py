@@ -79,7 +79,7 @@ class ToolRecords(Struct, eq=False):
         return write_tool(call.name, self._specs.get(call.name))["label"]
 
     def denial(self, call: ToolCall, why: str) -> Raw:
-        """What is told of a call that is not to run, in the place where such a tool tells what went wrong."""
+        """What is said of a call that is not to run, where such a tool says what went wrong."""
         kind = self.tool_type(call)
         if kind not in _WRONG:
             return NULL
@@ -93,7 +93,7 @@ class ToolRecords(Struct, eq=False):
         return max(0, sum(type(turn) is UserTurn for turn in turns) - 1)
 
     def tool_type(self, call: ToolCall) -> str:
-        """As what its tool is told of; "" is any other tool."""
+        """The kind of tool that clients are shown; "" is any other tool."""
         spec = self._specs.get(call.name)
         return "" if spec is None else spec.tool_type
 
@@ -104,7 +104,7 @@ class ToolRecords(Struct, eq=False):
     def record(
         self, result: ToolResult, details: Raw = NULL, files: Sequence[File] = (), at: float = 0.0
     ) -> list[dict[str, Any]]:
-        """The files that the call made, as they are told of."""
+        """The files that the call made, as clients are shown them."""
         call = self.calls[result.call_id]
         place = self._places[call.id]
         record: dict[str, Any] = {
@@ -168,7 +168,7 @@ class ToolRecords(Struct, eq=False):
         return found
 
     def miss_files(self, at: float) -> list[dict[str, Any]]:
-        """The run is over: what it was to make and has not is told of, once, if it has run any code."""
+        """The run is over: files that it was to make and has not are reported, once, if it has run any code."""
         start = self._start
         if start is None or not self._ran:
             return []

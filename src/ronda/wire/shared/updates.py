@@ -1,4 +1,4 @@
-"""What one who watches an answer is told of it: a closed union, `Update`, which every dialect writes in its own words.
+"""What a watcher of an answer is told about it: a closed union, `Update`, which every dialect writes in its own words.
 
 `showing` makes updates from a run's events. Pieces of text are the previews of the run themselves: nearly all there is to show
 is text, and an object for each piece would cost more than writing it.
@@ -67,7 +67,7 @@ class TurnBroke(Struct, frozen=True, gc=False):
 
 
 class ToolBegan(Struct, frozen=True, gc=False):
-    """`was_asked`: of a call that people have approved, and which was told of when they were asked."""
+    """`was_asked`: of a call that people have approved, and which was announced when they were asked."""
 
     call: ToolCall
     at: float
@@ -84,7 +84,7 @@ class ToolEnded(Struct, frozen=True, gc=False):
 
 
 class QuestionAsked(Struct, frozen=True, gc=False):
-    """A person has to decide about a call. `is_news`: nothing was told of the call before."""
+    """A person has to decide about a call. `is_news`: the call was not announced before."""
 
     call: ToolCall
     approval: Approval

@@ -1,4 +1,4 @@
-"""Files that a request brought and that a model is told of in words: what its messages say where one was attached.
+"""Files that a request brought and that a model is told about in words: what its messages say where one was attached.
 
 A `File` with a `size` is such a file (`server.input_files` makes it one): its text, or the beginning of it, is shown once, at
 the top of the conversation, and the model can read the rest with a tool. One without a size goes to the model as it is.

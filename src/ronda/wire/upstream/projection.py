@@ -134,7 +134,7 @@ def warnings_of(changes: Iterable[Change]) -> tuple[str, ...]:
 
 
 def repairs(turns: Sequence[Turn], repaired: Sequence[Turn]) -> list[Change]:
-    """What a history's repair did to it, read off its outcome. Changes are told of the turns as they were given."""
+    """What a history's repair did to it, read off its outcome. Changes are named by the turns as they were given."""
     if repaired is turns:
         return []
     found: list[Change] = []

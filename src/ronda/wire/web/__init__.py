@@ -1,1 +1,1 @@
-"""Web search as every dialect speaks of it: what is asked, what is told of a call, and what an answer cites."""
+"""Web search as every dialect speaks of it: what is asked, what is shown of a call, and what an answer cites."""

@@ -1,4 +1,4 @@
-"""A call of the tools that search and read the web, as every dialect tells of it: what was asked for, and what came of it.
+"""A call of the tools that search and read the web, as every dialect shows it: what was asked for, and its result.
 
 Dialects have items of their own for it, which their service makes. Those that are made here have ids by which they are known
 when a client sends them back: no service would take them for its own.

@@ -1,4 +1,4 @@
-"""Web search as every dialect speaks of it: the tools' names, what a request may say of a search, and what is told of a call.
+"""Web search as every dialect speaks of it: the tools' names, what a request may say of a search, and what is shown of a call.
 
     Chat        web_search_options {search_context_size, user_location {approximate {…}}, filters {…}, …}
     Responses   tool web_search {search_context_size, user_location {…}, filters {…}, …}
@@ -200,7 +200,7 @@ def _description(path: str, label: str, text: str | None) -> str | None:
     return text or None
 
 
-# ---- what is told of a call -------------------------------------------------------------------------------------------
+# ---- what is shown of a call --------------------------------------------------------------------------------------------
 
 
 class _Arguments(Struct):

@@ -1,4 +1,4 @@
-"""Agents of a server → tools, as an MCP client is told of them: by an owner's rights, each with the schema of its inputs."""
+"""Agents of a server → tools, as an MCP client is told about them: by an owner's rights, each with the schema of its inputs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Conversations that the server keeps: started with an agent or a model, continued, restarted from any entry, and read.
 
 Each answer is a run, or several where agents hand over; the conversation is the list of its runs, and with the agent that the
-last of them leaves it to. One request at a time goes on with a conversation: another one meanwhile is a 409.
+last of them leaves it to. One request at a time continues a conversation: another one meanwhile is a 409.
 """
 
 from __future__ import annotations
@@ -335,7 +335,7 @@ class ConversationsDoor:
         return await self._answering.runs.read(rows[0][1].run, owner) if rows else []
 
     async def _confirm(self, incoming: Incoming, row: ConversationRow, wish: Wish) -> ASGIApp:
-        """Go on with the answer that waits for these confirmations: it is the conversation's last."""
+        """Continue the answer that waits for these confirmations: it is the conversation's last."""
         last = await self._last_events(incoming.owner, row.id)
         questions = [event for event in last if type(event) is Asked]
         decisions: list[Decision] = []

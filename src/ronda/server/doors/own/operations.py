@@ -316,7 +316,7 @@ RUNS: Final[dict[str, Operation]] = {
             "id": (str, "of the question"),
             "decision": (_DECISION, "approve, deny"),
             "arguments": (Any, "other arguments for the call; the answer to a question of kind `input`"),
-            "message": (str, "what the model is told of a no"),
+            "message": (str, "what the model is told about a no"),
             "remember": (bool, "the same for every later call of this tool in this run"),
         },
         needs=("id", "decision"),
@@ -344,7 +344,7 @@ RUNS: Final[dict[str, Operation]] = {
         query={"owner": (str, "of another owner; the key needs the scope `decide`")},
         fields={
             "decision": (_DECISION, "approve, deny"),
-            "message": (str, "what the model is told of a no"),
+            "message": (str, "what the model is told about a no"),
             "remember_for_session": (
                 bool,
                 "with approve; every later call of this tool in this run, and in its session, is approved",
@@ -399,11 +399,11 @@ SESSIONS: Final[dict[str, Operation]] = {
     ),
     "PATCH /v1/sessions/{id:path}": Operation(
         name="change_session",
-        summary="Name a session, or go on with another of its branches",
+        summary="Name a session, or continue another of its branches",
         fields={
             "title": (str, "null takes it away"),
             "metadata": ({"*": Any}, "instead of what was there"),
-            "branch": (str, "the id of a branch that the session goes on with"),
+            "branch": (str, "the id of a branch that the session continues"),
         },
         answer=SESSION,
     ),

@@ -102,7 +102,7 @@ class RunStart:
             )
         if type(events[-1]) is not RunFinished:
             raise BadRequest(
-                f"the run '{run}' is not over yet; go on with it when it is", param="parent", code="run_is_not_over"
+                f"the run '{run}' is not over yet; continue it when it is", param="parent", code="run_is_not_over"
             )
         return events
 

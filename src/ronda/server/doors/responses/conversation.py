@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ronda.wire.openai_responses.encrypted_content import Sealer
 
 
-MAX_RECALLED: Final = 64  # responses of one conversation that are read again for what came of their calls
+MAX_RECALLED: Final = 64  # responses of one conversation that are read again for the results of their calls
 # An item's id: its kind, the response that it is of (`resource.response_id`), and its place there.
 _ITEM: Final = re.compile(r"(?:[a-z]{1,12}_)?(?:ronda_)?([0-9a-f]{24}(?:-[0-9]{1,9})?)_(?:in)?[0-9]{1,9}")
 

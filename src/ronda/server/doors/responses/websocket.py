@@ -223,7 +223,7 @@ class Connection:
         return failure
 
     async def _follow(self, fields: dict[str, Raw]) -> None:
-        """Go on with the events of a response that is stored, on this connection or another."""
+        """Send the rest of the events of a stored response, whether this connection or another began it."""
         response_id: str = field(fields, "response_id", str, "")
         after = read_bounded(fields, "starting_after", 0)
         if unknown := sorted(fields.keys() - {"type", "response_id", "starting_after"}):

@@ -7,7 +7,7 @@ from typing import Any, Final
 from ronda.server.http.operations import Operation
 
 _DESIGN_SYSTEM: Final = {"id": str, "name": str, "content": str}
-_FIELDS: Final = {"name": (str, "of the design system"), "content": (str, "what models are told of it")}
+_FIELDS: Final = {"name": (str, "of the design system"), "content": (str, "what models are told about it")}
 
 OPERATIONS: Final[dict[str, Operation]] = {
     "WEBSOCKET /generate-code": Operation(summary="Build a page: what the front end asks, and what it is shown"),

@@ -146,7 +146,7 @@ class Notices(Feature):
 
     def tap(self, run: Run) -> Tap | None:
         start = run.start
-        if start.call:  # it is a call of another run, which is told of
+        if start.call:  # it is a call of another run, whose end is reported
             return None
 
         def take(facts: Sequence[Event]) -> None:

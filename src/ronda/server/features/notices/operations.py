@@ -17,7 +17,7 @@ _UNDELIVERED: Final = {
 }
 _ADDRESS: Final = {"object": "notice", "id": str, "url": str, "events": [str], "created_at": float}
 _LISTED: Final = Named(
-    "NoticeAddress", {**_ADDRESS, "undelivered": [_UNDELIVERED]}, "An address that is told of an owner's runs."
+    "NoticeAddress", {**_ADDRESS, "undelivered": [_UNDELIVERED]}, "An address that is told about an owner's runs."
 )
 
 OPERATIONS: Final = {
@@ -33,7 +33,7 @@ OPERATIONS: Final = {
     ),
     "POST /v1/notices": Operation(
         name="create_notice",
-        summary="Name an address that is told of your runs",
+        summary="Name an address that is told about your runs",
         fields={"url": (str, "where to send notices"), "events": ([Words(*KINDS)], "of which events; none: of all")},
         needs=("url",),
         answer={**_ADDRESS, "secret": str},

@@ -21,7 +21,7 @@ class OidcGrant(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OidcOptions(Struct, frozen=True, forbid_unknown_fields=True):
-    """`redirect_url` is what the provider was told of this server: its address, and `/v1/oidc/callback`."""
+    """`redirect_url` is what the provider was told about this server: its address, and `/v1/oidc/callback`."""
 
     issuer: str
     client_id: str

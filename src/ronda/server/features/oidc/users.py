@@ -37,7 +37,7 @@ class OidcUsers(TableStore):
                 if (key_owner, key_scopes) == (owner, words):
                     db.execute("UPDATE key SET expires = ? WHERE id = ?", (until, key_id))
                     return str(key_id)
-                # What the provider says of the person has changed: nothing goes on with what was said before.
+                # What the provider says of the person has changed: what it said before no longer holds.
                 db.execute("UPDATE key SET revoked = ? WHERE id = ?", (now, key_id))
             db.execute(
                 "INSERT INTO key (id, owner, hash, created, revoked, scopes, expires) VALUES (?, ?, ?, ?, NULL, ?, ?)",
