@@ -35,7 +35,7 @@ class RondaError(Exception):
 
     @property
     def public(self) -> str:
-        """Its text for clients and models: without what is the operator's business alone, such as addresses of stores."""
+        """Its text for clients and models: without what is the operator's business only, such as addresses of stores."""
         return str(self)
 
 

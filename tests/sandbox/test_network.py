@@ -91,7 +91,7 @@ async def test_landlock_refuses_a_network_it_cannot_enforce(network: str, layers
     require("landlock", layers)
 
     with pytest.raises(
-        BadConfig, match="Landlock alone cannot give it a network of its own: the network can be none or full"
+        BadConfig, match="Landlock by itself cannot give it a network of its own: the network can be none or full"
     ):
         await opened("landlock", network=network)
 

@@ -67,7 +67,7 @@ class Stop:
             self._task.cancel()
 
     def is_why(self) -> bool:
-        """Whether the task is being cancelled for our sake alone."""
+        """Whether the task is being cancelled for our sake only."""
         return self._cancel.is_cancelled and self._task.cancelling() <= self._landed
 
     def over(self) -> None:

@@ -44,12 +44,12 @@ async def invoke_agent_async(
 ) -> Any:
     """Run an agent to its answer and return it: `run_agent(…).output`, the final text or the structured value.
 
-    Takes what `run_agent` takes, and beside it:
+    Takes what `run_agent` takes, and besides:
 
     Args:
         agent: The agent.
         inputs: What it is asked.
-        tools: Tools for this run alone.
+        tools: Tools for this run only.
         stream: Return a `PromptyStream` at once instead; None does what the file says.
         hold: Of a stream: show nothing before a turn is known to be the last.
         options: Those of `run_agent`.
@@ -76,7 +76,7 @@ async def run_agent_async(
         inputs: The user's message; or a mapping with it under `input`, whose other members fill bound parameters; or
             a conversation: turns such as `error.messages`, or messages in OpenAI's form. For a file: a mapping of what it
             declares.
-        tools: Functions or agents, or name → function, laid over the agent's for this run alone.
+        tools: Functions or agents, or name → function, laid over the agent's for this run only.
         options: `history` (what was said before: `result.messages`), `options` (how the model samples: `{"temperature": 0}`),
             `max_iterations` (10), `on_event` (called with every event), `cancel` (a `Cancel`), `parallel_tool_calls`
             (True), `max_tool_calls`, `max_tokens`, `max_seconds`, `on_limit` ("error" or "answer"), `on_unknown_tool`

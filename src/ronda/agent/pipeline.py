@@ -264,7 +264,7 @@ def _base(where: Upstream) -> str | None:
 
 
 async def list_models_async(agent: AnyAgent | Connection, provider: str | None = None) -> list[ModelInfo]:
-    """The models that a connection offers. A connection alone needs the provider's name beside it."""
+    """The models that a connection offers. A connection without a model needs the provider's name, too."""
     from ronda.providers.listing import list_of
 
     if isinstance(agent, Connection):

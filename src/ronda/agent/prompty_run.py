@@ -5,7 +5,7 @@
     FileJob                      a file with its inputs: what its run starts from, and how its answer is read
     start_job(…)                 all of it, up to a run that is about to be driven
 
-What the caller gives for this run alone (`tools`) lies over the file's and the registered ones; neither is changed.
+What the caller gives for this run only (`tools`) lies over the file's and the registered ones; neither is changed.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ async def replay_async(
 
     Args:
         cassette: What `record=` of a run, or `ronda record`, has written.
-        agent: The agent as it is today: its instructions, tools and options must come to what was recorded. Without one the
-            loop alone is played.
+        agent: The agent as it is today: its instructions, tools and options must come to what was recorded. Without one
+            only the loop is played.
         inputs: What it is asked; if left out, what it was asked then.
         tools: Those that were given for the run. They are not called.
     """

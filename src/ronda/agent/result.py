@@ -1,4 +1,4 @@
-"""A run that is over → what its caller wants to know of it. Worked out when it is asked for: most want the answer alone."""
+"""A run that is over → what its caller wants to know of it. Worked out when it is asked for: most want only the answer."""
 
 from __future__ import annotations
 

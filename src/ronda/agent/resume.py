@@ -70,7 +70,7 @@ async def resume_agent_async(
         agent: The agent it was started with, where that was made in code. A file is in the journal, as it was then; one that is
             given goes before it.
         inputs: What fills the bound parameters of its tools. Those of a file are in the journal.
-        tools: Tools that were given for this run alone. A call of one that is not given again fails, and the model is told.
+        tools: Tools that were given for this run only. A call of one that is not given again fails, and the model is told.
         options: `approve`, `on_event` (called with what happens from here on), `cancel`, `steering`, `guardrails`,
             `compaction`, `workspace`, `result_files`, `deps`, `extensions`.
     """

@@ -54,7 +54,7 @@ OnEvent: TypeAlias = Callable[[Event], None]
 
 
 class RunOptions(TypedDict, total=False):
-    """What the doors take beside agent, inputs and tools."""
+    """What the doors take besides agent, inputs and tools."""
 
     max_iterations: int
     max_tool_calls: int | None

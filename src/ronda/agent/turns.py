@@ -47,7 +47,7 @@ async def turn_async(
     Args:
         agent: A path, a loaded prompty file, or an agent made in code.
         inputs: What the file declares; or the messages of a conversation to continue.
-        tools: Functions, or name → function, laid over the agent's for this turn alone.
+        tools: Functions, or name → function, laid over the agent's for this turn only.
         max_iterations: Tool rounds at most; then `RuntimeError: Agent loop exceeded N iterations`.
         max_llm_retries: How often a model call is tried in all.
         on_event: Called with each event's type and data, from the loop's thread. What it raises is logged and forgotten.

@@ -1,4 +1,4 @@
-"""What comes beside the answer at a terminal: what tools print, and what is logged.
+"""What comes next to the answer at a terminal: what tools print, and what is logged.
 
 A tool starts while the terminal may still be behind with the text before it, so what it prints waits for its turn. A traceback
 is for a file: at the terminal the reason is in the line that says that the tool failed.
@@ -14,7 +14,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from logging.handlers import RotatingFileHandler
 from typing import Any, Final, TextIO
 
-LOG_BYTES: Final = 1_000_000  # of the log file; one that is full is kept beside the new one
+LOG_BYTES: Final = 1_000_000  # of the log file; one that is full is kept next to the new one
 _log = logging.getLogger("ronda")
 
 

@@ -104,7 +104,7 @@ async def _branch(cassette: Cassette, arguments: argparse.Namespace) -> ReplayRe
 
 
 def _print_result(played: ReplayResult) -> int:
-    """What it came to, and the answer alone on standard output."""
+    """What it came to, and on standard output only the answer."""
     end = played.run.ended
     if end is not None and end.reason not in WITHOUT_ANSWER:
         print(end.answer or final_text(played.run))

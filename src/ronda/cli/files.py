@@ -1,7 +1,7 @@
 """Prompty files on the command line: `-i name=value` → inputs, and the model that is asked instead of the file's own.
 
-Variables that the environment lacks come from a `.env` file beside the prompty file, or in the current folder. They are for the
-file's own references alone: what a folder says in there never becomes part of this program's environment.
+Variables that the environment lacks come from a `.env` file next to the prompty file, or in the current folder. They are for the
+file's own references only: what a folder says in there never becomes part of this program's environment.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def add_run_flags(flags: Flags) -> None:
         "-a, --attach FILE", "a file that goes along with the prompt: text, image, sound, PDF; may be repeated"
     )
     flags.switch("--json", "print one JSON object: output, model, usage, cost, tool_calls, run_id")
-    flags.switch("-q, --quiet", "print the answer alone, and nothing of what happens on the way")
+    flags.switch("-q, --quiet", "print the answer only, and nothing of what happens on the way")
     flags.switch(
         "-u, --usage", "say at the end how many tokens it took, and what they cost as far as the provider says so"
     )
@@ -143,7 +143,7 @@ def add_chat_flags(flags: Flags) -> None:
     _add_inputs(flags)
     flags.positional(
         "agent",
-        "who answers: a prompty file, or an Agent in Python (default: the model alone)",
+        "who answers: a prompty file, or an Agent in Python (default: the model only)",
         nargs="?",
         metavar="FILE.prompty|MODULE:AGENT",
     )
@@ -157,7 +157,7 @@ def add_record_flags(flags: Flags) -> None:
 
 def add_explain_flags(flags: Flags) -> None:
     flags.positional("run", "the id of a run, as 'GET /v1/runs' lists them", metavar="RUN")
-    flags.whole("--round N", "this round alone; rounds count from 0")
+    flags.whole("--round N", "this round only; rounds count from 0")
     flags.switch("--json", "all of it, as JSON: one line for each round, with the body")
     flags.text("--base-url URL", "where the model's server was, if not at the provider's own address")
     add_storage_flags(flags)

@@ -41,7 +41,7 @@ def mcp(arguments: argparse.Namespace) -> int:
 
 
 async def _serve(config: ServerConfig) -> None:
-    """Until the program that started it closes its side. Standard output is the client's alone."""
+    """Until the program that started it closes its side. Standard output is the client's only."""
     from ronda.server.app import Server
     from ronda.server.features.doors.mcp import McpServer as McpDoor
     from ronda.server.storage import open_catalog, open_journal

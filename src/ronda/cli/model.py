@@ -79,6 +79,6 @@ def check_file_model(prompty: Prompty, env: Mapping[str, str] | None) -> None:
         if variable is None:
             raise
         raise BadConfig(
-            f"{upstream.spec} needs a key: the .env file has {variable}, but is read for references of the file alone; "
+            f"{upstream.spec} needs a key: the .env file has {variable}, but is read for references of the file only; "
             f"write `connection: {{kind: key, apiKey: '${{env:{variable}}}'}}` below its model, or set the variable"
         ) from None

@@ -184,7 +184,7 @@ def _is_open(text: str) -> bool:
 
 class _Lines:
     """Something without the empty lines around it (rich puts some around each list, table and block of code), and of that the
-    last lines alone, where more do not fit on the screen."""
+    last lines only, where more do not fit on the screen."""
 
     def __init__(self, shown: RenderableType, *, fit: bool = False) -> None:
         self._shown = shown

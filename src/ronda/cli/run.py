@@ -118,7 +118,7 @@ async def _run_with(
     screen: Screen,
     prints: ToolPrints,
 ) -> None:
-    """With the tools of MCP servers beside its own."""
+    """With the tools of MCP servers besides its own."""
     if not configs:
         await _run(agent, question, msgspec.structs.replace(loaded, tools=()), arguments, screen, prints)
         return

@@ -1,6 +1,6 @@
 """What a run shows → a terminal or a pipe.
 
-Piped, the answer alone goes to standard output, and what happens on the way goes to standard error in brackets. At a terminal
+Piped, only the answer goes to standard output, and what happens on the way goes to standard error in brackets. At a terminal
 with `rich` installed (`pip install ronda[cli]`) it is Markdown in colours, with a spinner while the model or a tool works:
 `rich_screen`.
 """
@@ -75,7 +75,7 @@ class Screen:
             print(flush=True, file=self._out)
 
     def note(self, text: str, kind: NoteKind = "plain") -> None:
-        """What happens on the way to the answer, which alone goes to standard output."""
+        """What happens on the way to the answer. Only the answer goes to standard output."""
         if not self.quiet:
             print(f"[{text}]", file=sys.stderr, flush=True)
 

@@ -121,7 +121,7 @@ async def _start(
     shared: SharedDatabase | None,
     read: Callable[[], ServerConfig],
 ) -> None:
-    """`read` reads the settings again. `listeners`: for all doors, and the one for MCP alone where there is one."""
+    """`read` reads the settings again. `listeners`: for all doors, and the one for MCP only where there is one."""
     from ronda.cli.process import Process
     from ronda.cli.reload import Reloader
     from ronda.journal.sqlite import SqliteJournal

@@ -37,7 +37,7 @@ def is_piped(stream: TextIO) -> bool:
 
 @contextlib.contextmanager
 def answer_alone() -> Iterator[TextIO]:
-    """Standard output for the answer alone. What else is written to it meanwhile goes to standard error: what tools print,
+    """Standard output for the answer only. What else is written to it meanwhile goes to standard error: what tools print,
     their threads, and the programs they start, which inherit the file descriptor."""
     stdout = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):

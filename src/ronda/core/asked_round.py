@@ -1,7 +1,7 @@
 """Facts of a run → the model call of one of its rounds, as the driver worded it then.
 
 The driver's own call is made of the run as it stood at `ModelStarted`; so the same facts, applied up to there, give the same
-call. Nothing is kept for that beside the journal.
+call. Nothing is kept for that besides the journal.
 """
 
 from __future__ import annotations

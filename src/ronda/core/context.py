@@ -15,7 +15,7 @@ import msgspec
 from ronda.core.actions import Compact
 from ronda.core.parts import AssistantTurn, Reasoning, Refusal, SystemTurn, Text, ToolCall, ToolTurn, Turn, UserTurn
 
-_MESSAGE = 4  # what a message costs beside its role and its text
+_MESSAGE = 4  # what a message costs besides its role and its text
 _MEDIUM = 200  # an image, a file, a sound
 _CALL = len('{"id": , "type": "function", "function": {"name": , "arguments": }}')
 SUMMARY = "[Summary of earlier conversation] "

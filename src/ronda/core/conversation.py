@@ -1,7 +1,7 @@
 """The turns of a run, twice: all of them, and those the model is shown.
 
 They are one list until something is summed up or rewritten. From then on every new turn goes into both; what is gone from the
-one stays in the other, so nothing is lost and the shown turns can be told again from the events alone.
+one stays in the other, so nothing is lost and the shown turns can be told again from the events only.
 """
 
 from __future__ import annotations

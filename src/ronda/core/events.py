@@ -112,7 +112,7 @@ class RunStarted(Struct, frozen=True, gc=False, tag="run_started", omit_defaults
     file: AgentFile | None = None  # what the agent was read from: to open the run again, wherever that is
     version: int = 0  # of the agent, where it has several
     call: str = ""  # the call of its parent that this run answers: the parent's driver drives it
-    # What it inherits beside those of its turns: what the run, or session, before it had read.
+    # What it inherits besides those of its turns: what the run, or session, before it had read.
     marks: tuple[str, ...] = ()
     key: str = ""  # the id of the API key that started it, where there are keys
     least_format: int = FORMAT  # a Ronda that knows only older formats may read the run, and not drive it
@@ -214,7 +214,7 @@ class ToolFinished(Struct, frozen=True, gc=False, tag="tool_finished", omit_defa
     usage: Usage = NO_USAGE
     tool_calls: int = 0
     name: str = ""  # of the tool, as in ToolStarted
-    details: Raw = NULL  # what people are shown of it beside the model's text, as its kind of tool has it: JSON
+    details: Raw = NULL  # what people are shown of it besides the model's text, as its kind of tool has it: JSON
     files: tuple[File, ...] = ()  # that it made
     offers: tuple[ToolSpec, ...] = ()  # tools that the run has from now on: what reads on where the result was too long
 

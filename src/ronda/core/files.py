@@ -1,4 +1,4 @@
-"""A file that is kept: what is known of it beside its bytes. No disk and no dialect here."""
+"""A file that is kept: what is known of it besides its bytes. No disk and no dialect here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a conversation is made of: turns, and the parts inside them.
 
 Pure values: frozen, equal when their content is equal, JSON both ways through their tags. Nothing here knows a vendor; a
-provider's own JSON of a turn rides beside the neutral parts as `Native`, to be sent back to the same wire untouched.
+provider's own JSON of a turn rides next to the neutral parts as `Native`, to be sent back to the same wire untouched.
 """
 
 from __future__ import annotations

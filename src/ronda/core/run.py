@@ -1,7 +1,7 @@
 """THE LOOP. A run is the fold of its events; what to do next is a function of the run.
 
     apply(event)   a fact happened: update the state
-    todo()         actions, computed from the state alone
+    todo()         actions, computed from the state only
     recover()      what a crash left unsaid, as events
 
 Everything that decides how the loop goes on is in this file and the small ones it is made of, and nothing else is: no await, no
@@ -33,7 +33,7 @@ at what goes in); what the model said, and each call before it is run, are looke
 waits for the next model call, and makes one necessary where the run was about to finish.
 
 A call that a person has to approve is asked about (Asked) and stays open until it is decided (Answered). The calls
-beside it go on; when nothing else is left to do, `todo` is empty and the run `is_waiting`.
+next to it go on; when nothing else is left to do, `todo` is empty and the run `is_waiting`.
 """
 
 from __future__ import annotations

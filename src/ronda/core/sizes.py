@@ -57,7 +57,7 @@ from ronda.core.parts import (
 # An event without its text, for stores of many: a Struct, a str's head, and its place in a list.
 EVENT_BYTES: Final = 96
 LARGE: Final = 64 << 20  # what need not be counted any further
-PART: Final = 256  # what a part counts beside its text: to write it down takes as long as this many characters
+PART: Final = 256  # what a part counts besides its text: to write it down takes as long as this many characters
 
 
 def turns_size(turns: Iterable[Turn], most: int) -> int:

@@ -8,7 +8,7 @@ compared with the visible turns of the session: what people said, and what an as
     it shares nothing, and has no answer            append
     it shares nothing, and has one                  it is the conversation: branch at the root
 
-Instructions are the request's alone: a session has none.
+Instructions are the request's only: a session has none.
 """
 
 from __future__ import annotations

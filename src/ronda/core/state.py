@@ -225,7 +225,7 @@ class RunState:
 
     @property
     def hands_over(self) -> bool:
-        """The turn under way makes calls that the caller gets, whatever becomes of ours beside them."""
+        """The turn under way makes calls that the caller gets, whatever becomes of ours next to them."""
         return self.runs_tools and any(self.tools[call.name].kind == "caller" for call in self.open_calls)
 
     @property

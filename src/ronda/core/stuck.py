@@ -25,7 +25,7 @@ class StuckDetector(Struct, gc=False):
     breaks: int = 0
     cut: int = 0
     unknown: int = 0
-    first: dict[tuple[str, str], str | None] = {}  # by tool and result: the arguments of a call that was alone with it
+    first: dict[tuple[str, str], str | None] = {}  # by tool and result: the arguments of its only call
     repeats: dict[tuple[str, bytes, str], int] = {}  # by tool, arguments and result: how often, of those that were not
     end: Finish | None = None  # the same call once too often
 

@@ -1,4 +1,4 @@
-"""What a request gives its tools beside its conversation: files, skills and names of files that are wanted. Kept with the run."""
+"""What a request gives its tools besides its conversation: files, skills, names of files that are wanted. Kept with the run."""
 
 from __future__ import annotations
 

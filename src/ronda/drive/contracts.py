@@ -134,7 +134,7 @@ def child_id(run: str, round_index: int, call: str) -> str:
 class ToolOutput(Struct, frozen=True, gc=False):
     """What a tool gave. One that is an agent says what that used; it counts as the run's own.
 
-    The model reads `content` and sees the `attachments`. `details` are for people and programs: what is shown of the call beside
+    The model reads `content` and sees the `attachments`. `details` are for people and programs: what is shown of the call besides
     it, as JSON; `files` are those that the tool made.
     """
 

@@ -1,4 +1,4 @@
-"""Work that grows with a conversation, done beside the event loop where the conversation is large.
+"""Work that grows with a conversation, done off the event loop where the conversation is large.
 
 One thread does it, one piece after the other: threads that compute share the interpreter's lock with the loop, and with
 several of them the loop would wait for each in turn. A piece in C holds that lock for as long as it takes, so the code that comes

@@ -1,4 +1,4 @@
-"""What goes out beside a call of the step under way: which trace it is part of.
+"""What goes out together with a call of the step under way: which trace it is part of.
 
 An extension that traces a run sets it around a model call or a tool call. The code that speaks to a model's server, to an MCP
 server or to an address of dispatch sends it along. Nothing else does: a page that is fetched learns nothing of the trace.

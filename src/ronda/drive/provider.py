@@ -38,7 +38,7 @@ def _takes_no_file(media_type: str) -> bool:
 
 
 class Capabilities(Struct, frozen=True):
-    """What a provider can do beside answering. None: it cannot."""
+    """What a provider can do besides answering. None: it cannot."""
 
     # Refuses what the provider cannot do, by name and before a run starts: raises BadRequest.
     check: Callable[[Plan], None] = takes_any
@@ -52,7 +52,7 @@ class Capabilities(Struct, frozen=True):
     project: Project | None = None
     # Loads the model ahead of its first use; a line that says what was chosen for this machine.
     load: Callable[[], Awaitable[str]] | None = None
-    # Takes the model out of this machine's memory until its next use; False while it answers. Waits: call it beside the loop.
+    # Takes the model out of this machine's memory until its next use; False while it answers. Waits: call it off the loop.
     unload: Callable[[], bool] | None = None
     is_loaded: Callable[[], bool] | None = None
     # Why the model cannot answer now, as is known without asking it; None if it can.

@@ -234,7 +234,7 @@ def error_text(error: Exception) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """As Python shows it: of many an exception the words alone say nothing (`KeyError: 'no'`)."""
+    """As Python shows it: the words of many exceptions say nothing without their names (`KeyError: 'no'`)."""
     kind, said = type(error).__name__, as_text(_public(error))
     return f"{kind}: {said}" if said else kind
 

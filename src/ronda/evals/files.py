@@ -24,7 +24,7 @@ class Unreadable(Exception):
 class SuiteFiles:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.reports: list[Report] = []  # of files beside the suite's own, in the order they were read
+        self.reports: list[Report] = []  # of files besides the suite's own, in the order they were read
 
     def find(self, path: str) -> Path:
         return self.folder / path.removeprefix(FILE)

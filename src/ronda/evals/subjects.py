@@ -79,7 +79,7 @@ def open_subject(prompt: Prompt, model: ModelChoice | None, case: Case, real: Se
 
 
 def load_file(path: str) -> Prompty:
-    """References of the file are looked up in a .env file beside it, too."""
+    """References of the file are looked up in a .env file next to it, too."""
     dotenv = Path(path).parent / ".env"
     return load(path, env=with_dotenv(os.environ, dotenv) if dotenv.is_file() else None)
 

@@ -82,7 +82,7 @@ class FolderBlobs:
     def begin(self) -> NewBlob:
         with self.explained():
             incoming = self._folder / _INCOMING
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is that of the last folder alone
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is that of the last folder only
             incoming.mkdir(mode=0o700, exist_ok=True)
             return _NewFile(self, incoming / secrets.token_hex(16))
 

@@ -1,4 +1,4 @@
-"""The files of all owners. Bytes come in by an `Upload`, of any size in little memory; a file is found by its owner alone.
+"""The files of all owners. Bytes come in by an `Upload`, of any size in little memory; a file is found by its owner only.
 
 async with store.receive("ann") as upload: await upload.write(piece) …, await upload.finish(facts) → StoredFile
 """

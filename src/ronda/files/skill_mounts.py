@@ -1,4 +1,4 @@
-"""Skills in a session's folder: their files stand beside it, where its code can read them and nothing else; a link leads there.
+"""Skills in a session's folder: their files stand next to it, where its code can read them and nothing else; a link leads there.
 
 PLACE/skills/<directory>/SKILL.md …     the server's; the folder itself stays, since programs under way look into it
 PLACE/skills.json                       what is in it

@@ -37,7 +37,7 @@ log = logging.getLogger("ronda.files")
 
 _REMOVED_PREFIX: Final = ".removed-"
 _SPARE: Final = ".spare-"  # and the process that it belongs to
-SKILLS: Final = "skills"  # the folder beside a session's own that its code may read
+SKILLS: Final = "skills"  # the folder next to a session's own that its code may read
 
 
 class WorkspaceLimits(Struct, frozen=True):

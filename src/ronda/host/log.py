@@ -416,7 +416,7 @@ def _within(events: list[Event], most: int) -> list[Event]:
 
 
 class Logs:
-    """The bound of all logs together, and what is kept of those that are over: their previews alone, since the journal has
+    """The bound of all logs together, and what is kept of those that are over: their previews only, since the journal has
     the rest. Finished runs go first, the oldest before others, and those that outlived their connections last; then rounds that
     are over of the run that has the most."""
 

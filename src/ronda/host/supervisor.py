@@ -1,4 +1,4 @@
-"""Tasks beside requests: each has a name, what ends one is logged, and one that is to last is started again.
+"""Tasks next to requests: each has a name, what ends one is logged, and one that is to last is started again.
 
     keep(name, job)     job() is awaited for as long as the server runs; when it raises, it is called again after a pause
     do(name, work)      once; when it raises, that is logged

@@ -113,7 +113,7 @@ class RunQuery(Struct, frozen=True):
     parent: str | None = None
     root: str | None = None
     group: str | None = None
-    names: tuple[str, ...] | None = None  # these alone
+    names: tuple[str, ...] | None = None  # these only
     kept: bool | None = None  # those that are marked so, or those that are not
 
 

@@ -91,7 +91,7 @@ def check_drivable(run: str, events: Iterable[Event]) -> None:
     """Raises WrittenByNewer for a run that this Ronda cannot read whole: to drive it would lose what is not known here."""
     for event in events:
         if type(event) is RunStarted and event.least_format > FORMAT:
-            raise WrittenByNewer(f"run {run!r} was begun by a newer Ronda, which alone can drive it")
+            raise WrittenByNewer(f"run {run!r} was begun by a newer Ronda, and only that can drive it")
         if type(event) is Warned and event.code == _UNKNOWN:
             raise WrittenByNewer(
                 f"run {run!r} has {event.message.removeprefix('passed over ')}; a newer Ronda can drive it"

@@ -34,7 +34,7 @@ from ronda.store.sqlite import FILE_MOVED, MEMORY, explain, is_busy
 PERIOD = 0.01  # seconds; events that no barrier waits for are written when the second of them is over
 RETRY_LOCKED = 0.02  # seconds between tries while another process holds the lock
 LOOK_EVERY = 1.0  # seconds between two looks whether the file is still there
-COMMIT_BYTES = 3 * 4096  # what a commit writes beside the events: about so many pages are touched
+COMMIT_BYTES = 3 * 4096  # what a commit writes besides the events: about so many pages are touched
 
 
 def _place(path: str) -> tuple[int, int] | None:
@@ -163,7 +163,7 @@ class Commits:
             self._commit()
 
     def _try_to_write(self, portions: list[Portion]) -> Exception | None:
-        """What went wrong with all of them, if anything did; what is wrong with one of them alone is in it."""
+        """What went wrong with all of them, if anything did; what is wrong with one of them only is in it."""
         try:
             with GATE:
                 self._write_all(portions)

@@ -106,7 +106,7 @@ def survey_runs(db: sqlite3.Connection, since: float, until: float, pieces: int)
 
 
 def _fold(text: str | None) -> str | None:
-    """SQLite's own `lower` knows the letters of ASCII alone."""
+    """SQLite's own `lower` knows the letters of ASCII only."""
     return None if text is None else text.casefold()
 
 

@@ -1,4 +1,4 @@
-"""What the file of a journal needs beside being written: checkpoints of its log, and pruning.
+"""What the file of a journal needs besides being written: checkpoints of its log, and pruning.
 
 Looked for after every commit, and done by a thread on a connection of its own. A journal in memory has but one connection:
 there it is done on the spot.

@@ -129,7 +129,7 @@ class Engine:
     # ---- questions ---------------------------------------------------------------------------------------------------
 
     async def aside(self, work: Callable[[], T]) -> T:
-        """Do something that takes milliseconds (a template, a grammar, tokens) beside the event loop."""
+        """Do something that takes milliseconds (a template, a grammar, tokens) off the event loop."""
         for last in (False, True):
             process = await self._live()
             try:
@@ -218,7 +218,7 @@ class Engine:
                 raise
 
     async def _try(self, grammar: bytes, body: dict[str, Any], take: Take, room: Wait | None) -> Completion:
-        """A suspect's answer, with no other suspect beside it."""
+        """A suspect's answer, with no other suspect next to it."""
         self._trials.is_settled(grammar)  # it may have been refused while it waited
         process = await self._live()
         try:

@@ -8,8 +8,8 @@ neither can, the engine may still read a single call. Else tools are put in the 
 A call that must come is begun for the model: under a grammar of "text, then a call" a model that has said what it wanted goes on
 talking until its tokens are used up.
 
-Three things the engine cannot do beside tools, and refuses or forgets: an answer's format, a grammar, probabilities of tokens.
-Requests that want one of them are put in the manner of Hermes, too.
+Three things the engine cannot do together with tools, and refuses or forgets: an answer's format, a grammar,
+probabilities of tokens. Requests that want one of them are put in the manner of Hermes, too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The words of a question, and those of the tools → the tools that a small model should call now, if any.
 
 A model of a few hundred million parameters that was never shown tools does not begin a call by itself, however it is asked: it
-answers. It can fill in a call that it must make. So whether it calls is decided here, by words alone: how many words of the
+answers. It can fill in a call that it must make. So whether it calls is decided here, from words only: how many words of the
 question a tool uses to describe itself, and whether the question names things that could be arguments. That is no
 understanding. It needs a language that puts blanks between words, and misses what is said in other words ("Is it raining?"
 where the tool says weather); then the model answers, as it would have without this.

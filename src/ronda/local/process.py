@@ -125,7 +125,7 @@ class EngineProcess:
         self._stirred = True
 
     def note_request(self) -> None:
-        """It has other work than answers. Beside one this says nothing: the answer may hang while others are asked for."""
+        """It has other work than answers. During an answer this says nothing: the answer may hang while others are asked for."""
         if not self._under_way:
             self._stirred = True
 

@@ -1,7 +1,7 @@
 """A model on this machine as a provider: one request → a prompt and settings → the engine → previews and a finished turn.
 
 Streamed and plain are one path: the text goes through the same reader piece by piece, and is shown or not. What takes
-milliseconds (template, tokens, grammar) is done beside the event loop, decoding in threads of the engine's.
+milliseconds (template, tokens, grammar) is done off the event loop, decoding in threads of the engine's.
 
 A call that is owed and has time is decoded in two steps: what the model says first, freely and to its own end; then the call,
 under its grammar, from there on. In one step, under a grammar that does not let it end, a model that has said what it wanted

@@ -41,7 +41,7 @@ _LOOK_BACK = 32_768  # tokens
 # What keeps a small model from going round in circles until its tokens are used up. A token that would continue what was
 # written before, for more than eight tokens, gets the less likely the longer it goes on (the engine's DRY sampler). Matches do
 # not reach across the end of a JSON key, so that objects may look alike. Ending the answer gets likelier. Of short answers of
-# the default model 2 of 36 came to no end by themselves, with the first alone 5 of 144, with both none of 224.
+# the default model 2 of 36 came to no end by themselves, with only the first 5 of 144, with both none of 224.
 DRY = {"dry_multiplier": 0.8, "dry_allowed_length": 8, "dry_sequence_breakers": ['":']}
 END_BIAS = 3.0
 

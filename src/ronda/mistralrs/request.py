@@ -17,7 +17,7 @@ from ronda.mistralrs.search import WebSearchOptions
 
 @dataclass(frozen=True, kw_only=True)
 class ChatCompletionRequest(runner.ChatCompletionRequest):
-    """`ronda.ChatCompletionRequest`, with the fields that the original has beside."""
+    """`ronda.ChatCompletionRequest`, with the fields that the original has besides."""
 
     grammar: str | Mapping[str, Any] | None = None
     grammar_type: Literal["regex", "lark", "json_schema", "llguidance"] | None = None
@@ -82,7 +82,7 @@ def _grammar(request: ChatCompletionRequest) -> Any:
 
 
 def repair_messages(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The original's examples answer a call with `{"role": "tool", "content": …}` alone, behind an assistant's message that is
+    """The original's examples answer a call with `{"role": "tool", "content": …}` only, behind an assistant's message that is
     the call as text. A provider wants ids: the two are made a call and its result; what cannot be paired is a user's text."""
     out: list[Mapping[str, Any]] = []
     waiting: list[str] = []  # ids of calls that have no result yet

@@ -55,7 +55,7 @@ class Children:
         return AgentTool(_spec(declared, child, labels), Child(child, self._lent), declared.mode)
 
     async def agent(self, name: str, parent: Prompty) -> AgentTool:
-        """The agent of this name: the server's (a file, or one that a client made), or the file beside this one."""
+        """The agent of this name: the server's (a file, or one that a client made), or the file next to this one."""
         folder = Path(parent.path).parent if parent.path is not None else None
         try:
             return await asyncio.to_thread(self._agent, name, folder)

@@ -142,7 +142,7 @@ def _takes_all(handler: Callable[..., Any], names: Collection[str]) -> bool:
     if any(one.kind is inspect.Parameter.VAR_KEYWORD or one.name in names for one in parameters):
         return False
     needed = [one for one in parameters if one.default is inspect.Parameter.empty and one.kind in _BY_POSITION]
-    # A tool context is asked for by its type; what else stands there alone is meant for the arguments.
+    # A tool context is asked for by its type; a single name of any other type is meant for the arguments.
     return len(needed) == 1 and len(parameters) == 1 and "ToolContext" not in str(needed[0].annotation)
 
 

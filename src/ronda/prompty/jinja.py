@@ -96,7 +96,7 @@ def read(template: str) -> nodes.Template:
 
 @lru_cache(maxsize=2)
 def _reader(newline: Any) -> Environment:
-    """For its parser alone: nothing it reads is ever compiled or run by Jinja2, hence no sandbox to escape from."""
+    """For its parser only: nothing it reads is ever compiled or run by Jinja2, hence no sandbox to escape from."""
     return Environment(keep_trailing_newline=True, newline_sequence=newline, loader=None)
 
 

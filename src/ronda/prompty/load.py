@@ -45,7 +45,7 @@ def load(
 ) -> Prompty:
     """Load a prompty file.
 
-    `allowed_file_roots` are folders that `${file:…}` may read from beside the file's own; `env` stands in for the
+    `allowed_file_roots` are folders that `${file:…}` may read from besides the file's own; `env` stands in for the
     process's environment, `files` for the disk.
     """
     with span("load", signature=SIGNATURE, inputs={"path": str(path)}) as emit:
@@ -122,7 +122,7 @@ def read_text(path: AnyPath, files: Files) -> tuple[Path, str]:
 
 
 def examine(text: str, report: Report, roots: Roots, env: Mapping[str, str] | None) -> tuple[Prompty | None, Report]:
-    """Everything there is to say about a file. Beside errors, the `Prompty` is what could be read of it, if anything."""
+    """Everything there is to say about a file. Besides errors, the `Prompty` is what could be read of it, if anything."""
     try:
         parts = split(text, report.path)
         report.tree = _front_matter(parts, report)

@@ -1,7 +1,7 @@
 """A tool of kind `mcp` → the tools of its server.
 
     connection    its endpoint is the server's address, its key or token is sent there; a connection is kept for the next run
-    serverName    alone, it names a server that the host has: of `ronda serve`'s settings, or `register_mcp_servers`
+    serverName    by itself, it names a server that the host has: of `ronda serve`'s settings, or `register_mcp_servers`
 
 `approvalMode` and `allowedTools` can only narrow what the host's own settings say.
 """

@@ -132,7 +132,7 @@ class _Reader:
         return sigil, self._template[begin + len(sigil) : end].strip(), end + len(close)
 
     def _standalone(self, text: str, start: int, end: int) -> tuple[str, int]:
-        """A tag alone on its line takes the line with it."""
+        """A tag that is all of its line takes the line with it."""
         line = self._template.rfind("\n", 0, start) + 1
         after = _LINE_END.match(self._template, end)
         if after is None or self._template[line:start].strip(" \t") or self._at > line:

@@ -28,7 +28,7 @@ TOOLS = {
     "openapi": ("connection", "specification", "allowedTools"),
     "prompty": ("path", "mode"),
 }
-WRAPPER = ("properties", "kind", "type", "strict", "examples", "description")  # what may stand beside `properties`
+WRAPPER = ("properties", "kind", "type", "strict", "examples", "description")  # what may stand next to `properties`
 APPROVALS = ("always", "never", "specify")
 MODES = ("single", "agentic")
 

@@ -64,7 +64,7 @@ class Roots:
 
 
 def decode_text(data: bytes, label: str) -> str:
-    """UTF-8, with or without a byte order mark; every line ends with a newline character alone."""
+    """UTF-8, with or without a byte order mark; every line ends with a newline character only."""
     if b"\0" in data:
         raise BadPrompty(f"{label} is binary: a zero byte in line {data.count(10, 0, data.index(0)) + 1}")
     try:

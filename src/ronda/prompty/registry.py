@@ -45,7 +45,7 @@ class Lent(dict[str, Handler]):
     """Handlers that a run lends to the files it starts: each runs what such a file declares under its name, and adds nothing.
 
     `otherwise` makes a tool of the name of a declared function that has no other handler. `mcp` are the MCP servers that a file
-    may name, and `agents` knows the agents that it may; without, these are the files beside it.
+    may name, and `agents` knows the agents that it may; without, these are the files next to it.
     """
 
     def __init__(

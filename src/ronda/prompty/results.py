@@ -41,7 +41,7 @@ class ModelRefused(BadRequest):
 
 
 def result_of(turn: AssistantTurn, *, structured: bool) -> Any:
-    """Calls go first, whatever was said beside them; a refusal is the answer where there is no other."""
+    """Calls go first, whatever was said next to them; a refusal is the answer where there is no other."""
     if calls := turn.calls:
         return list(calls)
     text = turn.text or turn.refusal

@@ -1,7 +1,7 @@
 """Rendered text → messages: role markers, their attributes, and rich inputs at their place.
 
 A marker is a line of its own: `user:`, `# system:`, `assistant[name=Bob, id=7]:`. Markers are read from a copy of the text in
-which everything that is not by the author's own hand is one opaque character, so the roles follow from the template alone,
+which everything that is not by the author's own hand is one opaque character, so the roles follow from the template only,
 whatever an input says and however it got there. Text of unknown origin is taken for the author's; where
 that will not do, `guard` the template before a foreign renderer sees it, and give `parse` the same nonce.
 """

@@ -2,7 +2,7 @@
 
 A render is not a string but an ordered list of segments: `literal` text the author wrote, `interp` text that came out of
 `{{ … }}`, and `rich` inputs (thread, image, file, audio) that stand where a part or messages will be. Joined, their texts
-are the flat string. Role markers are looked for in literal text alone, so an input cannot forge one: there is nothing to
+are the flat string. Role markers are looked for in literal text only, so an input cannot forge one: there is nothing to
 guess and nothing to escape. Knows no template language and no message.
 """
 

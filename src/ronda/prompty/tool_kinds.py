@@ -69,7 +69,7 @@ async def tools_of(
 
     Args:
         prompty: The loaded file.
-        overlay: Functions, or name → handler, for this run alone. One that the file does not declare is a tool as its own
+        overlay: Functions, or name → handler, for this run only. One that the file does not declare is a tool as its own
             signature describes it.
         inputs: The run's inputs, after `validate_inputs`: bound parameters are filled in from them.
         leave_out: A tool that cannot be made is left out, instead of raising what is wrong with it.

@@ -1,9 +1,9 @@
 """Messages ⇄ turns: `turns_of` is what a model call needs, `messages_of` what a caller of Prompty is shown.
 
 The Prompty profile of the wires. Where a message says something that the turns have no word for, the JSON in which the
-provider's dialect says it rides along and goes out as it is; other dialects get the turn alone:
+provider's dialect says it rides along and goes out as it is; other dialects get the turn only:
 
-    a name, and whatever else a marker or thread   OpenAI chat has it beside role and content, on every message
+    a name, and whatever else a marker or thread   OpenAI chat has it besides role and content, on every message
     a file that is an address                      `{"type": "file", "file": {"url": …}}`
     `responses_function_call` in the metadata      the Responses API's own item, and the message's text as its output
 

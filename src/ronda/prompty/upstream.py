@@ -8,7 +8,7 @@
     groq, ollama and other services (`providers.services`) as they are called there
 
 A provider that is none of these is one of an installed package, or is looked for among the registered executors. The
-author of a file must not get a key that it does not hold: the key of the environment goes to the provider's own address alone,
+author of a file must not get a key that it does not hold: the key of the environment goes to the provider's own address only,
 never to one that a file names.
 """
 
@@ -155,7 +155,7 @@ def _spec(model: Model, prompty: Prompty) -> str:
 
 
 def _script(path: str, prompty: Prompty) -> str:
-    """Beside the file that names it, like everything else that a file names."""
+    """Next to the file that names it, like everything else that a file names."""
     if prompty.path is None:
         return path
     from pathlib import Path
@@ -228,7 +228,7 @@ STRUCTURED: Final = "structured_output"
 
 _encode = msgspec.json.Encoder().encode
 
-# Sent under these names beside what the loop has words of its own for.
+# Sent under these names besides what the loop has words of its own for.
 _PENALTIES: Final = ("frequency_penalty", "presence_penalty")
 _EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "openai-chat": _PENALTIES,

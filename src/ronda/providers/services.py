@@ -24,7 +24,7 @@ class Service(Struct, frozen=True):
     address: str  # "" where every customer has another one
     key_names: tuple[str, ...] = ()  # variables that may hold the key
     url_name: str = ""  # the variable that may hold another address
-    url_path: str = ""  # what belongs behind such an address where it names a host alone
+    url_path: str = ""  # what belongs behind such an address where it names a host only
     place_names: tuple[str, ...] = ()
     needs_key: bool = True
     dialect: str = "openai-chat"
@@ -149,7 +149,7 @@ _BLIND: Final = {
         r"(.*/)?(ft:)?(gpt-3|gpt-4(-\d{4}|-32k.*)?$|o1-(mini|preview)|o3-mini|gpt-oss|deepseek-(chat|reasoner|r1|v3)"
         r"|llama-?3(\.[123])?-(1b|3b|8b|70b|405b)|mixtral|qwen[23](\.5)?-\d)"
     ),
-    "local": re.compile(r""),  # the engine is used for text alone
+    "local": re.compile(r""),  # the engine is used for text only
 }
 
 

@@ -156,7 +156,7 @@ async def examine_python(python: str) -> Line:
         return Line("python", "missing", str(error))
     found = await asyncio.to_thread(installed_packages, interpreter, _PACKAGES)
     version = ".".join(map(str, interpreter.version))
-    text = f"code runs on {interpreter.executable} ({version}), with {', '.join(found) or 'its own modules alone'}"
+    text = f"code runs on {interpreter.executable} ({version}), with {', '.join(found) or 'its own modules only'}"
     if interpreter.note is not None:
         return Line("python", "partly", text, interpreter.note)
     missing = [name for name in _PACKAGES if name not in found]

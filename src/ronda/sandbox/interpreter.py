@@ -42,7 +42,7 @@ class Interpreter(Struct, frozen=True):
 
     executable: str
     version: tuple[int, int]
-    needs: tuple[str, ...]  # files and folders beside the system's
+    needs: tuple[str, ...]  # files and folders besides the system's
     note: str | None = None
 
 

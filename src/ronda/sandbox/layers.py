@@ -89,7 +89,7 @@ def _landlock_problem(policy: Policy, layers: Layers, root: bool) -> str | None:
         case NoNetwork() | FullNetwork():
             return None
         case Loopback() | AllowedHosts():
-            return "Landlock alone cannot give it a network of its own: the network can be none or full"
+            return "Landlock by itself cannot give it a network of its own: the network can be none or full"
         case _ as never:
             assert_never(never)
 

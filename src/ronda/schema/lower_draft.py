@@ -150,7 +150,7 @@ def _upgrade(draft: int) -> Callable[[Any], Any]:
             return node if isinstance(node, bool) else True
         node = {key: value for key, value in node.items() if _SHAPES.get(key, _any)(value)}
         if draft < 8 and isinstance(node.get("$ref"), str):
-            # Beside a reference nothing counted, yet definitions were found there.
+            # Next to a reference nothing counted, yet definitions were found there.
             keywords = {"$ref", "$schema", "definitions", *ANNOTATIONS}
             node = {key: value for key, value in node.items() if key in keywords}
         if draft < _MODERN:

@@ -83,7 +83,7 @@ _STRICT_ANTHROPIC: Final = Strict(
 )
 
 # Root: "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level". Elsewhere
-# "array schema missing items", also beside `prefixItems` (fastmcp#2464), and "object schema missing properties".
+# "array schema missing items", also next to `prefixItems` (fastmcp#2464), and "object schema missing properties".
 OPENAI: Final = Rules(
     "openai",
     not_at_root=_ROOT_COMBINATIONS,
@@ -105,7 +105,7 @@ ANTHROPIC: Final = Rules(
 ANTHROPIC_ANSWER: Final = replace(ANTHROPIC, root_types=("object", "array"))
 
 # The field `parametersJsonSchema`. Keywords: those of `responseJsonSchema`, the only list there is. References work when
-# nothing but `description` and `default` is beside them and they lead to `$defs` (opencode#12295, gemini-cli#13326), so
+# nothing but `description` and `default` is next to them and they lead to `$defs` (opencode#12295, gemini-cli#13326), so
 # none are sent. Strict is functionCallingConfig.mode VALIDATED (or ANY), which holds for whatever was declared.
 GEMINI: Final = Rules(
     "gemini",

@@ -1,7 +1,7 @@
 """A schema and the rules of a provider's strict mode → in what words that mode takes it, and whether it does.
 
 Nothing is tightened to fit: a schema whose author left properties optional, or open, is not a strict one, and goes
-without. Only what has no meaning is rewritten: an example is left out where it is not permitted, and what stands beside a
+without. Only what has no meaning is rewritten: an example is left out where it is not permitted, and what stands next to a
 reference is put around it.
 """
 
@@ -96,7 +96,7 @@ class _Check:
         self._nodes += 1
         _must(isinstance(node, dict) and self._nodes <= MAX_NODES and depth <= rules.max_depth)
         _must(node.keys() <= rules.keywords)
-        # Beside an enum, too, where every property is required.
+        # Next to an enum, too, where every property is required.
         _must(any(keyword in node for keyword in (("type", "$ref", "anyOf") if rules.all_required else _TYPED)))
         self._values(node)
         if "$ref" in node:

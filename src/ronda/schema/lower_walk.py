@@ -246,7 +246,7 @@ class Walk:
         known = self._rules.keywords
         rest = {key: value for key, value in schema.items() if key != "$ref" and key not in _IDENTITY}
         if "$id" in schema or not rest.keys() <= ANNOTATIONS:
-            # What is beside a reference holds too.
+            # What is next to a reference holds too.
             own = {key: value for key, value in schema.items() if key != "$ref"}
             own["allOf"] = [*own.get("allOf", ()), {"$ref": schema["$ref"]}]
             return self.node(own, depth, before)

@@ -96,7 +96,7 @@ class Server:
         data_folder: Path | None = None,  # for what is kept in files of its own; None forgets it with this object
         features: Sequence[type[Feature]] | None = None,  # None: those that the settings ask for
         given: Mapping[str, Any] = MappingProxyType({}),  # to features, by their names: see `Feature.prepare`
-        sleep: Sleep = asyncio.sleep,  # before a task beside requests, or a run, is tried again
+        sleep: Sleep = asyncio.sleep,  # before a task next to requests, or a run, is tried again
     ) -> None:
         self.config = config
         self.supervisor = Supervisor(sleep)

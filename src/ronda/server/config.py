@@ -86,7 +86,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
         str | None,
         _model(
             "--ca-file FILE.pem",
-            "certificates to trust beside the system's, such as those of a company's proxy",
+            "certificates to trust besides the system's, such as those of a company's proxy",
             reads="path",
         ),
     ] = None
@@ -155,7 +155,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     ] = ()
     no_ui: Annotated[bool, _access("--no-ui", "serve no web page at /ui")] = False
     mcp_port: Annotated[
-        int | None, _access("--mcp-port N", "a second port, on which this server is an MCP server alone (at /mcp)")
+        int | None, _access("--mcp-port N", "a second port, on which this server is an MCP server only (at /mcp)")
     ] = None
 
     # ---- agents and tools

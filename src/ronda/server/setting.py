@@ -50,7 +50,7 @@ class Setting(Struct, frozen=True):
     group: str
     flag: str
     help: str
-    details: str = ""  # for the page alone: what a line of --help has no room for
+    details: str = ""  # for the page only: what a line of --help has no room for
     default: str = ""  # in words, where the value would not tell
     choices: tuple[str, ...] = ()  # where they are fewer than those of the type
     unit: Literal["", "seconds", "days", "bytes"] = ""
@@ -60,7 +60,7 @@ class Setting(Struct, frozen=True):
     because: str = ""  # why the bound is where it is
     needs: str = ""  # the switch without which the setting does nothing
     stands_for: tuple[str, ...] = ()  # of a switch: others that it turns on
-    variable: str = ""  # an environment variable beside RONDA_…, which counts after the settings file
+    variable: str = ""  # an environment variable besides RONDA_…, which counts after the settings file
     reads: Literal["", "path", "secret"] = ""  # a path starts at the settings file; a secret may be ${env:NAME}
     members: Mapping[str, Setting] = {}  # of a table: members that have flags of their own
 

@@ -1,4 +1,4 @@
-"""What is kept beside runs, in tables: in memory, in a file, in PostgreSQL.
+"""What is kept besides runs, in tables: in memory, in a file, in PostgreSQL.
 
 catalog         all that clients and operators made: agents, conversations, files, skills, keys, secrets, claims, the queue
 agents …        what of each is kept, and how it is asked for. What it means is not known here

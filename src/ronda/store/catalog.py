@@ -41,7 +41,7 @@ class Catalog(Tables):
 
     @abstractmethod
     def add_tables(self, name: str, migrations: Sequence[Sequence[str]]) -> None:
-        """Tables beside those of the stores above, under `name`: statements as in `tables`. The last steps
+        """Tables besides those of the stores above, under `name`: statements as in `tables`. The last steps
         are done with the first thing that is kept, or at once."""
 
     @abstractmethod

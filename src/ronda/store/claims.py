@@ -53,7 +53,7 @@ class MemoryClaims:
 
 
 class FileClaims:
-    """Claims in a folder, which is made with the first of them. (On Windows: among those of this process alone.)"""
+    """Claims in a folder, which is made with the first of them. (On Windows: among those of this process only.)"""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)

@@ -1,4 +1,4 @@
-"""Conversations that clients began: what each is about, and which runs make it up. What was said is in the journal alone."""
+"""Conversations that clients began: what each is about, and which runs make it up. What was said is in the journal only."""
 
 from __future__ import annotations
 

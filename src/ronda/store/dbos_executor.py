@@ -87,7 +87,7 @@ class Executor:
 
     def _launch(self) -> None:
         log = logging.getLogger("dbos")
-        log.addHandler(logging.NullHandler())  # or it adds one that writes beside ours
+        log.addHandler(logging.NullHandler())  # or it adds one that writes next to ours
         config: DBOSConfig = {
             "name": APPLICATION,
             "system_database_engine": self._connections,

@@ -1,6 +1,6 @@
 """Who of those that share a database is alive, and what they tell each other: a thread of each process says and hears it.
 
-    process ──► "I am here, for five seconds more" ──► a row, by the database's clock alone
+    process ──► "I am here, for five seconds more" ──► a row, by the database's clock only
     process ──► NOTIFY: "run x has 12 events" ─────────► those that wait for news of it, in any process
 
 A process whose time is up counts as gone: it died, is frozen, or cannot reach the database. Only one that has been there for

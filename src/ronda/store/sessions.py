@@ -203,7 +203,7 @@ class Sessions(TableStore):
         return structs.replace(node, turns=self.rewrite.turns(node.turns)), self.rewrite.labels(labels)
 
     async def replace(self, owner: str, name: str, node: NewNode, labels: Raw, now: float) -> None:
-        """The session is this node alone."""
+        """The session is this node only."""
         node, labels = self._rewritten(node, labels)
 
         def put(db: Sql) -> None:

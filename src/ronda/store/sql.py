@@ -2,7 +2,7 @@
 
 A job is a function of a `Sql` that does all it has to in one go. Its statements are written in the part of SQL that both know,
 with the marks of SQLite: `?`, or `:name`. It may be called again after
-the connection was lost: what it does beside the database must bear that.
+the connection was lost: what it does besides the database must bear that.
 """
 
 from __future__ import annotations

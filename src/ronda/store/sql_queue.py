@@ -118,7 +118,7 @@ class SqlQueue(TableStore):
             statement = f"DELETE FROM queued_run WHERE run IN ({places}) AND (until <= ? OR worker = ?) RETURNING run"
             return [run for (run,) in db.execute(statement, (*runs, now, worker)).fetchall()]
 
-        # Not alone: this makes room, so a process that counts meanwhile finds less room than there is.
+        # Without the lock: this makes room, so a process that counts meanwhile finds less room than there is.
         return await self._tables.write(finish, may_be_lost=True) if self._tables.is_there else []
 
     async def list(self, now: float, owner: str | None = None) -> list[QueueEntry]:

@@ -1,4 +1,4 @@
-"""A function registered under a name alone: what the model sees of it comes from the request that declares the tool."""
+"""A function that is registered by its name: what the model sees of it comes from the request that declares the tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tool's function returned → what the model reads of it: text as it is, pictures and files beside it, the rest as JSON."""
+"""What a tool's function returned → what the model reads of it: text as it is, pictures and files with it, the rest as JSON."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _ATTACHMENTS = (Image, Audio, Video, File)
 
 
 async def output_of(value: Any, tool: str = "") -> ToolOutput:
-    """As `to_output`; what takes time to write is written beside the event loop."""
+    """As `to_output`; what takes time to write is written off the event loop."""
     if isinstance(value, (str, ToolOutput)) or is_light(value):
         return to_output(value, tool)
     return await aside(to_output, value, tool)
 
 
 def to_output(value: Any, tool: str = "") -> ToolOutput:
-    """What a function returned, as the model reads it: text as it is, pictures and files beside it, the rest as JSON.
+    """What a function returned, as the model reads it: text as it is, pictures and files with it, the rest as JSON.
 
     `tool` is its name, for a warning: what has no text of its own tells the model nothing.
     """

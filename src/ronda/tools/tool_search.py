@@ -161,7 +161,7 @@ class FindTools:
         self.spec = ToolSpec(
             name=FIND_TOOLS,
             description=(
-                f"Find tools for a task. There are {len(specs)} tools beside those that you see: say in a few words what you "
+                f"Find tools for a task. There are {len(specs)} tools besides those that you see: say in a few words what you "
                 "want to do, and you get the tools that fit best. You can call them from then on."
             ),
             parameters=parameters(

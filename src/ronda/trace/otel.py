@@ -387,7 +387,7 @@ def _outgoing(span: Span) -> Outgoing | None:
 
 
 def _fail(span: Span, error: BaseException) -> str:
-    """By the name of its class alone: what an error says may be what was said to a model."""
+    """By the name of its class only: what an error says may be what was said to a model."""
     from opentelemetry.trace import Status, StatusCode
 
     name = type(error).__name__

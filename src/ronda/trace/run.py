@@ -1,7 +1,7 @@
 """A run's events → spans: `execute` for each model call, `execute_tool` for each tool call, under the span that is current.
 
     spans = run_spans(run)                  None without a tracer
-    emit = …spans.take(batch)…              beside journal and followers, in the task that drives the run
+    emit = …spans.take(batch)…              next to journal and followers, in the task that drives the run
     tools = spans.around(tools)             so that what a tool traces, and the agents it starts, stand inside its span
 
 It reads what the loop says of itself and takes the times from there: two tools that run side by side are two spans side by

@@ -268,7 +268,7 @@ async def test_what_this_server_does_not_do_is_refused_by_name(door: Door, name:
 @pytest.mark.parametrize(
     ("settings", "way_out"),
     [
-        ({"output_config": {"effort": "high"}}, "give 'output_config' beside 'messages'"),
+        ({"output_config": {"effort": "high"}}, "give 'output_config' next to 'messages'"),
         ({"clear_at": "next_user_message"}, "leave the message out once it is not to be read"),
     ],
 )

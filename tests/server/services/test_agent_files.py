@@ -319,7 +319,7 @@ def test_every_problem_of_a_file_is_reported_at_start(tmp_path: Path, monkeypatc
         "the agent 'typo'",
     ]
     assert (
-        lines[0] == "the agent 'b': another file, 'a', has the name 'My greeter', too; 'b' answers under its path alone"
+        lines[0] == "the agent 'b': another file, 'a', has the name 'My greeter', too; 'b' answers under its path only"
     )
     assert "OPENAI_API_KEY" in lines[3]
     assert "did you mean 'question'?" in lines[5]

@@ -203,7 +203,7 @@ def test_nothing_secret_is_shown() -> None:
         (
             {"mcpServers": {"a": {"url": "http://x", "token_url": "http://y", "client_id": "me"}}},
             "mcp.json: mcpServers.a needs token_url, client_id, client_secret together; "
-            "'client_id' alone is for 'ronda mcp login'",
+            "'client_id' by itself is for 'ronda mcp login'",
         ),
     ],
 )

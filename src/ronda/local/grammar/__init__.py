@@ -45,7 +45,7 @@ def is_exact(schema: Raw) -> bool:
 
 
 def _has_combination(schema: Any) -> bool:
-    """Whether a reference, or alternatives, which may be references, stand beside something else that is asked for."""
+    """Whether a reference, or alternatives, which may be references, stand next to something else that is asked for."""
     todo = [schema]
     while todo:
         node = todo.pop()

@@ -146,7 +146,7 @@ class Fitter:
         return array(Array(tuple(first), rest, shape.least, len(sizes) + count))
 
     def _how_many(self, shape: Shape, least: int, most: int, left: int, beside: int) -> int:
-        """How many values of one shape, with so much beside each: a few if they can say something, more if each can say more.
+        """How many values of one shape, with so much next to each: a few if they can say something, more if each can say more.
 
         Those that may hold others get room for two of them, or for one, if there can be more than one such value.
         """

@@ -1,4 +1,4 @@
-"""Two shapes → what both admit: what `allOf` says, and whatever stands beside a reference or `anyOf`.
+"""Two shapes → what both admit: what `allOf` says, and whatever stands next to a reference or `anyOf`.
 
 Where two shapes would go on for too long (references that lead back to
 each other, alternatives times alternatives), the first of them is taken: answers are checked when they are complete.

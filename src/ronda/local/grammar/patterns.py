@@ -22,7 +22,7 @@ MAX_DEPTH: Final = 50  # of groups in groups
 class Pattern(Struct, frozen=True):
     least: int  # characters of the shortest match
     most: int | None  # of the longest one; None: no limit
-    plain: bool  # made of printable ASCII alone, without quotes and backslashes: one byte a character, in JSON too
+    plain: bool  # made of printable ASCII only, without quotes and backslashes: one byte a character, in JSON too
     whole: str | None  # the same for an engine that knows no anchors and matches whole strings; None if it needs them
 
 

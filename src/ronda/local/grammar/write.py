@@ -21,11 +21,11 @@ from ronda.local.grammar.shapes import (
 )
 
 SEPARATORS: Final = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-_PLENTY: Final = 6 * 1024  # bytes of room in which a text is bounded by its length alone
+_PLENTY: Final = 6 * 1024  # bytes of room in which a text is bounded by its length only
 
 # How a text is held within a number of bytes: by how many characters there are, and how many of them are not plain. In JSON
 # a plain one is one byte, and any other is up to six (a line's end as \u000a). So it is either any text of a sixth as many
-# characters, or half as many of which a tenth are not plain. The control characters beside tab and the ends of lines are
+# characters, or half as many of which a tenth are not plain. The control characters besides tab and the ends of lines are
 # left out. More such ways would be fairer to some texts, and soon more than llguidance's lexer can hold.
 _PLAIN: Final = r"[ !#-\[\]-~]"
 _OTHER: Final = r"[^\x00-\x08\x0b\x0c\x0e-\x1f !#-\[\]-\x7f]"

@@ -38,7 +38,7 @@ _Step: TypeAlias = Callable[[str, int, "Out"], int]
 
 class CallReader(Protocol):
     state: State
-    begun: bool  # something was read beside blanks
+    begun: bool  # something was read besides blanks
     broken: bool  # the call that is open makes no sense from here on
 
     def read(self, text: str, at: int, out: Out) -> int:
@@ -49,7 +49,7 @@ class CallReader(Protocol):
 
 
 class Span:
-    """Finds the end of one JSON value, by its brackets and quotes alone."""
+    """Finds the end of one JSON value, by its brackets and quotes only."""
 
     __slots__ = ("_depth", "_escaped", "_quoted", "_scalar", "complete")
 

@@ -33,7 +33,7 @@ class Form(Struct, frozen=True):
     quotes: int = 2  # what the quotes around a string cost
 
     def cost(self, name: str, cost: Cost) -> int:
-        """Tokens of a call beside its arguments."""
+        """Tokens of a call besides its arguments."""
         written = self.mark, self.lead + self.name.replace("{}", name), self.ends + self.tail
         return sum(cost.literal(piece) for piece in written if piece) + 9 * sum(
             any_ in "".join(written) for any_ in _ANY

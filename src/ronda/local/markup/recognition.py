@@ -70,7 +70,7 @@ class _Sign(Struct, frozen=True):
         return all(sign in template for sign in self.needs) and not any(sign in template for sign in self.unless)
 
 
-# Signs of forms that are not read here, which stand beside `<tool_call>` in templates that show one of them.
+# Signs of forms that are not read here, which stand next to `<tool_call>` in templates that show one of them.
 _OTHER_TAGS: Final = (
     "<invoke",
     "<arg_key",

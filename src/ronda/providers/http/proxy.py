@@ -58,7 +58,7 @@ class Proxy(NamedTuple):
 
 
 def read_proxy(text: str, source: str) -> Proxy | None:
-    """`host:port` alone is an HTTP proxy; nothing is none. Raises BadConfig, without a password in its words."""
+    """`host:port` without a scheme is an HTTP proxy; nothing is none. Raises BadConfig, without a password in its words."""
     text = text.strip()
     if not text:
         return None

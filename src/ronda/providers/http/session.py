@@ -59,7 +59,7 @@ async def session() -> aiohttp.ClientSession:
 
 
 def through(routes: Routes, url: str) -> dict[str, Any]:
-    """What a request is given beside its address, for the way that it is to take."""
+    """What a request is given besides its address, for the way that it is to take."""
     try:
         route = routes.to(Address(url).origin)
     except ValueError:  # aiohttp says what is wrong with it

@@ -29,7 +29,7 @@ class Transport(Struct, frozen=True, kw_only=True):
     proxy: str | None = None  # http://USER:PASSWORD@HOST:PORT, https://… or socks5://…, for all calls; "" is none
     no_proxy: str | None = None  # what is reached without it, as NO_PROXY has it
     env_proxy: bool = True  # where `proxy` is not given: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY
-    ca_file: str | None = None  # certificates in PEM that are trusted beside the system's
+    ca_file: str | None = None  # certificates in PEM that are trusted besides the system's
     tls: ssl.SSLContext | None = None  # instead of both: client certificates, other roots
     connect: Connect | None = None  # async (host, port) → a connected socket: a unix socket, a tunnel; no proxy then
 
@@ -61,7 +61,7 @@ def web_routes(proxy: str | None, ca_file: str | None, environ: Mapping[str, str
         return DIRECT
     routes = Transport(proxy=None if proxy == ENVIRONMENT else proxy or "", ca_file=ca_file).routes(environ)
     if any(one is not None and one.scheme == "socks5" for one in (routes.proxies.http, routes.proxies.https)):
-        raise BadConfig("--fetch-proxy takes an http:// or https:// proxy; a SOCKS proxy is for calls of models alone")
+        raise BadConfig("--fetch-proxy takes an http:// or https:// proxy; a SOCKS proxy is for calls of models only")
     return routes
 
 

@@ -375,7 +375,7 @@ def is_paused(run: Run, writer: Writer) -> bool:
 
 
 def _as_ours(error: BaseException) -> RondaError:
-    """What is not ours is for the log alone."""
+    """What is not ours is for the log only."""
     return error if isinstance(error, RondaError) else RondaError(BROKE_DOWN.message)
 
 

@@ -55,7 +55,7 @@ RUNS_CODE: Final = ("code_execution", "shell")  # types of tools that work in th
 
 
 class Setup(Struct, frozen=True):
-    """What runs get beside their turns."""
+    """What runs get besides their turns."""
 
     plan: Plan
     offer: Offer
@@ -145,7 +145,7 @@ class Setups:
     async def set_up(
         self, owner: str, request: DoorRequest, target: Target, turns: tuple[Turn, ...], may_have_files: bool
     ) -> tuple[tuple[Turn, ...], Setup]:
-        """The turns that runs start from, and what they get beside."""
+        """The turns that runs start from, and what they get besides."""
         rounds, warning = self._rounds_for(request.max_tool_rounds)
         opened, offer = await self.offer_for(target, request, turns, rounds, owner, may_have_files=may_have_files)
         plan = self._plan(request, target, capabilities_of(target.provider), offer, rounds)

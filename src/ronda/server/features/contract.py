@@ -7,7 +7,7 @@
             self._tables = services.catalog
 
 A feature is made once for each server, after the process was forked; a process may have several servers. It sees `Services` in
-`__init__` alone, and keeps what it uses.
+`__init__` only, and keeps what it uses.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ class Feature:
         return None
 
     async def target_tools(self, target: Target, owner: str) -> TargetTools | None:
-        """Tools that a model, or an agent that a client made, has beside its own."""
+        """Tools that a model, or an agent that a client made, has besides its own."""
         return None
 
     def runs(self, declared: ToolSpec) -> Tool | None:

@@ -1,6 +1,6 @@
 """Which features there are, as text: a name → where its class and its settings stand.
 
-Nothing of a feature is imported to read this table: `ronda serve --help` loads settings alone. A feature in the box is loaded
+Nothing of a feature is imported to read this table: `ronda serve --help` loads settings only. A feature in the box is loaded
 when a setting that it goes by is given; one of an installed package (the entry points `ronda.features`) when the settings name
 it, never because it is installed.
 """
@@ -234,8 +234,8 @@ def doors() -> list[type[Feature]]:
 
 
 def wanted(config: ServerConfig, given: Mapping[str, Any] = MappingProxyType({})) -> list[type[Feature]]:
-    """The features that these settings ask for beside the doors, each after those that it names in `after`. `given` are objects
-    beside the settings. Raises BadConfig."""
+    """The features that these settings ask for besides the doors, each after those that it names in `after`. `given` are objects
+    besides the settings. Raises BadConfig."""
     classes: dict[str, type[Feature]] = {}
     for row in FEATURES:
         if row.is_door:

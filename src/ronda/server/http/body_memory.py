@@ -16,7 +16,7 @@ from ronda.errors import RondaError
 
 UNCOUNTED: Final = 256 * 1024
 COPIES: Final = 3  # of a body, while it is read: measured, 20 bodies of 49 MB held 1,470 MB where 512 MiB were allowed
-# … while its run answers it: measured, 20 bodies of 49 MB held 551 MB where they counted until they were decoded alone.
+# … while its run answers it: measured, 20 bodies of 49 MB held 551 MB where they counted only until they were decoded.
 KEPT_COPIES: Final = 2
 RETRY_SECONDS: Final = 5  # a client that sends at a usual pace is done by then
 

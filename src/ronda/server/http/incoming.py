@@ -186,7 +186,7 @@ class Incoming:
             if message["type"] == "http.disconnect":
                 raise BadRequest("the body broke off")
             pieces.append(bytes(last))
-            # Of more than a megabyte, joining lets go of the interpreter's lock: beside the loop no request waits for it.
+            # Of more than a megabyte, joining lets go of the interpreter's lock: off the loop no request waits for it.
             return b"".join(pieces) if size <= LIGHT_BYTES else await aside(b"".join, pieces)
         finally:
             self._memory.release(counted)

@@ -97,7 +97,7 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
     scope: HTTPScope = None  # type: ignore[assignment]
     headers: list[tuple[bytes, bytes]] = None  # type: ignore[assignment]
 
-    # Beside uvicorn's, which are nearly as many as an instance's dictionary is quick with.
+    # Besides uvicorn's, which are nearly as many as an instance's dictionary is quick with.
     __slots__ = (
         "_answered",
         "_before",
@@ -417,7 +417,7 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
             self.transport.pause_reading()
 
     def _refuse_rest(self) -> None:
-        """Trailers, or what stands beside the length of a chunk: the parser keeps them until they end."""
+        """Trailers, or what stands next to the length of a chunk: the parser keeps them until they end."""
         if self.cycle is not None and self.cycle.response_complete:
             self.transport.close()
         else:

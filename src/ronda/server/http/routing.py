@@ -43,7 +43,7 @@ _LONGEST_GUESSED: Final = 100  # characters of an address that are compared with
 class Dialect(Struct, frozen=True):
     """An API that clients know: its name, and how it says that something went wrong.
 
-    `loads` are modules that it is imported from with the first request, beside the event loop.
+    `loads` are modules that it is imported from with the first request, off the event loop.
     """
 
     name: str

@@ -190,7 +190,7 @@ class AgentFiles:
             if title and titles[title] != name:
                 lines.append(
                     f"the agent '{name}': another file, '{titles[title]}', has the name '{title}', too; "
-                    f"'{name}' answers under its path alone"
+                    f"'{name}' answers under its path only"
                 )
         return lines
 

@@ -184,7 +184,7 @@ class Background:
                 return
             until, most = now + LEASE_SECONDS, self._claims_at_once
             found = await self._queue.claim(self._worker, self._limits, now, until, most)
-            # Read beside the next claim: with a database each takes a few milliseconds, in which others have their turn.
+            # Read while the next claim runs: with a database each takes a few milliseconds, in which others have their turn.
             for claimed in found:
                 self._take_soon(claimed)
             if len(found) < most:

@@ -37,7 +37,7 @@ class CoolingModels(Protocol):
 
 
 class TargetTools(Struct, frozen=True):
-    """What a model, or an agent that a client made, has beside its own tools; and what the caller is told about those left
+    """What a model, or an agent that a client made, has besides its own tools; and what the caller is told about those left
     out."""
 
     tools: tuple[Tool, ...] = ()

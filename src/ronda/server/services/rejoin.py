@@ -99,7 +99,7 @@ async def rejoin(journals: Sequence[Journal], turns: tuple[Turn, ...], owner: st
             _add_results(joined, decided)
             turn, decided = await _as_decided(runs, turn)
         elif type(turn) is ToolTurn:
-            if asker is None and not _is_asked(turn, joined):  # the caller sent the results alone
+            if asker is None and not _is_asked(turn, joined):  # the caller sent the results only
                 asker = await _find(runs, dict.fromkeys([one.call_id for one in turn.results]))
                 if asker is not None:
                     joined += asker.run.turns if at == 0 else asker.run.generated
@@ -130,7 +130,7 @@ def _add_results(joined: list[Turn], results: dict[str, ToolResult]) -> None:
 
 
 async def _find(runs: _Runs, calls: Mapping[str, str | None]) -> _Asker | None:
-    """The run that handed all these calls out; their names are not known where the caller brings results alone."""
+    """The run that handed all these calls out; their names are not known where the caller brings results only."""
     for call_id in calls:
         found = await runs.of(stored_id(call_id))
         if found is None:

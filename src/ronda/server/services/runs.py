@@ -358,7 +358,7 @@ class Runs:
         return is_open
 
     async def rejoin(self, turns: tuple[Turn, ...], owner: str) -> RejoinedTurns:
-        """Our half of mixed turns beside the caller's."""
+        """Our half of mixed turns next to the caller's."""
         return await rejoin((self.memory, self.journal), turns, owner)
 
     async def close(self) -> None:

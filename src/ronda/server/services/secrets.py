@@ -1,4 +1,4 @@
-"""A model that is called with what a request gave for its service alone: tokens of MCP servers that the service calls.
+"""A model that is called with what a request gave for its service only: tokens of MCP servers that the service calls.
 
 No journal has it. A run that goes on in another process goes on without.
 """

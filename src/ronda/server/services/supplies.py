@@ -68,7 +68,7 @@ class Supplier:
         return Equipment(self._files, self._skills, self._documents, self._folders(), supplies)
 
     async def gather(self, owner: str, request: DoorRequest, able: Capabilities) -> Supplies:
-        """What a request names beside its conversation, found. Raises BadRequest for what is not there."""
+        """What a request names besides its conversation, found. Raises BadRequest for what is not there."""
         wish = request.container
         if not (wish.id or wish.file_ids or wish.skills or request.outputs or wish.limits != NO_LIMITS):
             return Supplies()
@@ -214,7 +214,7 @@ def tell(turns: tuple[Turn, ...], supplies: Supplies, specs: Sequence[ToolSpec])
 def describe_skills(skills: Sequence[SkillMount]) -> str:
     lines = [
         "Skills are folders of instructions, scripts and data, in `skills/` of the shell's working directory; read-only.",
-        "Before you do anything that a skill is for, read its instructions with the command that stands beside it.",
+        "Before you do anything that a skill is for, read its instructions with the command that stands next to it.",
     ]
     for skill in skills:
         place = f"skills/{skill.directory}"

@@ -73,7 +73,7 @@ async def resolve(host: str, port: int) -> list[str]:
 
 
 class Fetcher:
-    """`allow` is what may be reached beside public addresses, `routes` the way there; `resolve` is for tests."""
+    """`allow` is what may be reached besides public addresses, `routes` the way there; `resolve` is for tests."""
 
     def __init__(
         self,

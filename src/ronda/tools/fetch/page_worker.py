@@ -124,7 +124,7 @@ class _Worker:
     async def start(cls, policy: Policy | None, layers: Layers | None) -> _Worker:
         """In the strongest sandbox in which our own Python can be used; where there is none, as a process within limits."""
         await load("ronda.sandbox.box")
-        from ronda.sandbox.policy import NoNetwork, Policy  # for those alone who read pages
+        from ronda.sandbox.policy import NoNetwork, Policy  # only for runs that read pages
 
         given = Policy() if policy is None else policy
         within = replace(

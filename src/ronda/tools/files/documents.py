@@ -93,7 +93,7 @@ class Documents:
 
     async def _run(self, kind: str, data: bytes) -> ExtractedText:
         await load("ronda.sandbox.box")
-        from ronda.sandbox.box import open_sandbox  # for servers alone that are sent documents
+        from ronda.sandbox.box import open_sandbox  # only for servers that are sent documents
 
         # Named as a sandbox's own, so that the next server removes what one that was killed leaves.
         folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=temporary_prefix())
@@ -122,7 +122,7 @@ def _write_packages(folder: str, names: tuple[str, ...], user: User) -> None:
 
 @cache
 def _pack_packages(names: tuple[str, ...]) -> bytes:
-    """Packages that are Python alone, as a zip from which any Python imports them: where they are may be out of reach inside."""
+    """Packages that are Python only, as a zip from which any Python imports them: where they are may be out of reach inside."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for name in names:

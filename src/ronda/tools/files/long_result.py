@@ -103,7 +103,7 @@ def open_long_results(
 
         result_files=FOLDER              in this folder, laid out as a server's data folder: one may be shared
         journal=SqliteJournal(path)      in the folder path-files: any process that resumes the run reads them there. The
-                                         journal of a server has the server's own files beside it
+                                         journal of a server has the server's own files next to it
         neither                          in a temporary folder of this process, which goes with it
 
     Not in the journal itself: its events are read whole to resume a run, and a result that no call reads on in would be read

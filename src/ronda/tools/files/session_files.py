@@ -37,7 +37,7 @@ class KnownFile(Struct, frozen=True):
 
 class SessionFiles:
     def __init__(self, store: FileStore, request_files: Sequence[File] = ()) -> None:
-        """`given` are files of the request beside those that its messages show."""
+        """`given` are files of the request besides those that its messages show."""
         self.store = store
         self._request_files = request_files
 
@@ -114,7 +114,7 @@ def media_type(data_url: str) -> str:
 
 
 def decode(data_url: str) -> bytes:
-    """The content of a data: URL, or of base64 alone, as some clients send it."""
+    """The content of a data: URL, or of base64 only, as some clients send it."""
     head, comma, body = data_url.partition(",")
     if head.startswith("data:") and comma and ";base64" not in head.lower():
         return unquote_to_bytes(body)

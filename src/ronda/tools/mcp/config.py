@@ -101,7 +101,7 @@ class McpServer(Struct, frozen=True, kw_only=True):
     public_only: bool = False  # a stranger named it: addresses that are not public are refused …
     exceptions: tuple[str, ...] = ()  # … but for these, which the operator has listed
     proxy: str | None = None  # the way to it, as --fetch-proxy has it
-    ca_file: str | None = None  # certificates that are trusted beside the system's
+    ca_file: str | None = None  # certificates that are trusted besides the system's
 
     def __repr__(self) -> str:
         """Without its headers, environment and token: this ends up in logs and tracebacks."""
@@ -133,7 +133,7 @@ def way_in(name: str) -> str:
 
 
 def with_login(server: McpServer, folder: Path) -> McpServer:
-    """A server elsewhere with the place where what a person's login brought is kept: for this name at this address alone."""
+    """A server elsewhere with the place where what a person's login brought is kept: for this name at this address only."""
     if isinstance(server.source, Process | WebSocket) or not server.enabled:
         return server
     mark = blake2b(f"{server.name}\0{server.source.url}".encode(), digest_size=8).hexdigest()

@@ -80,7 +80,7 @@ class GrantedToken(httpx2.Auth):
 
 
 class Guard:
-    """Lets requests go to addresses alone that may be called, and to no other than was looked at: a name is not asked twice."""
+    """Lets requests go only to addresses that may be called, and to no other than was looked at: a name is not asked twice."""
 
     def __init__(self, exceptions: Sequence[str]) -> None:
         self._fetcher = Fetcher(AllowList.parse(exceptions))

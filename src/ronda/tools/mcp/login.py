@@ -3,7 +3,7 @@
     log_in(server, person)     register Ronda with the server's authorization service, let a person consent, keep what comes of it
     kept_login(server)         what a connection then shows the server; it renews the token, and asks no person
 
-The protocol itself is the SDK's. A file is readable by its owner alone, and belongs to one name at one address.
+The protocol itself is the SDK's. A file is readable by its owner only, and belongs to one name at one address.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ async def _first_call(server: McpServer, auth: httpx2.Auth) -> int:
 
 
 class Callback:
-    """Where the person's browser is sent when they have decided: an address on this machine alone."""
+    """Where the person's browser is sent when they have decided: an address on this machine only."""
 
     def __init__(self) -> None:
         self._result: asyncio.Future[AuthorizationCodeResult] = asyncio.get_running_loop().create_future()

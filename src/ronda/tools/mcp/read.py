@@ -211,7 +211,7 @@ class _Reader:
         if url is None and (client is not None or secret is None):
             return None  # a client that a person logs in with, or none at all
         if url is None or client is None or secret is None:
-            self.refuse(place, f"needs {', '.join(keys)} together; 'client_id' alone is for 'ronda mcp login'")
+            self.refuse(place, f"needs {', '.join(keys)} together; 'client_id' by itself is for 'ronda mcp login'")
         return Grant(url, client, secret, self._texts(table, "scopes", place) or ())
 
     def _login_client(self, table: dict[str, Any], place: str) -> dict[str, str | None]:
@@ -244,7 +244,7 @@ class _Reader:
         return Sse(url, headers) if transport == "sse" else Http(url, headers)
 
     def _sandbox(self, table: dict[str, Any], place: str) -> Policy | None:
-        """The name of a profile, or the settings of `[sandbox]` for this server alone."""
+        """The name of a profile, or the settings of `[sandbox]` for this server only."""
         value = table.get("sandbox")
         if value is None or value is False:
             return None

@@ -3,7 +3,7 @@
 text                text, one piece per line
 images, audio       attachments
 resources           their text, or a file; a link is named, not followed
-structured content  beside it for programs; for the model where there is nothing else
+structured content  next to it for programs; for the model where there is nothing else
 isError             a failed result
 """
 

@@ -23,7 +23,7 @@ from ronda.tools.mcp.bounds import cut_lists, id_in, is_too_much
 
 log = logging.getLogger("ronda.mcp")
 
-UNREADABLE: Final = 2  # beside NOT_ANSWERED: outside what JSON-RPC reserves
+UNREADABLE: Final = 2  # besides NOT_ANSWERED: outside what JSON-RPC reserves
 MAX_GARBAGE: Final = 100  # lines in a row that are no message: then it is no MCP server
 
 Write: TypeAlias = Callable[[str], Awaitable[None]]

@@ -1,6 +1,6 @@
 """Paths and methods of a document → operations, and what the model sees of each.
 
-The arguments of an operation are its parameters by their names, and the members of its body beside them; a body that is no
+The arguments of an operation are its parameters by their names, and the members of its body besides them; a body that is no
 plain object, or has a member called like a parameter, is one argument called `body`. Two parameters of one name in
 different places are told apart by the place: `id` and `query_id`.
 """
@@ -104,7 +104,7 @@ def _operation(document: Document, item: Place, place: Place, method: str, path:
         schema["required"] = required
     if schemas.defs:
         schema["$defs"] = schemas.defs
-    if check_schema(schema) is not None:  # one that cannot be checked is shown as names alone
+    if check_schema(schema) is not None:  # one that cannot be checked is shown as names only
         schema = {"type": "object", "properties": {name: {} for name in properties}, "required": required}
     text = "\n".join(dict.fromkeys(part for part in (place.text("summary"), place.text("description")) if part))
     spec = ToolSpec(

@@ -209,7 +209,7 @@ class Browser:
             async with await open_sandbox(BROWSER, folder, outside={}, layers=self._layers) as sandbox:
                 if sandbox.layer != "bubblewrap" and not is_shell(chromium):
                     raise BrowserFailed(
-                        f"{chromium} can be isolated by bubblewrap alone; install bubblewrap, or chromium-headless-shell"
+                        f"{chromium} can be isolated by bubblewrap only; install bubblewrap, or chromium-headless-shell"
                     )
                 flags = (*_SHELL_FLAGS, *_FLAGS) if is_shell(chromium) else _FLAGS
                 process = await sandbox.start(["/bin/sh", "-c", _START, chromium, *flags], channel=True)

@@ -3,7 +3,7 @@
     index.html, assets/image-<n>.<gif|jpg|png|webp|svg>
 
 `n` is the place of a picture among the page's; one that cannot be had keeps its address, so numbers may have gaps. Addresses that
-the page names are fetched as any stranger's: public ones alone.
+the page names are fetched as any stranger's: public ones only.
 """
 
 from __future__ import annotations

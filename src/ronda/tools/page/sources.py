@@ -20,7 +20,7 @@ async def find_picture(url: str, assets: PageAssets, fetcher: Fetcher, marks: fr
     `marks` say, what must not leave on a stranger's word: an address can carry it."""
     if is_foreign(url) and may_not_send(marks):
         raise ToolFailed(
-            "it is not fetched: after a picture of another site, this project takes pictures of its own alone"
+            "it is not fetched: after a picture of another site, this project takes pictures of its own only"
         )
     found: Picture | None
     if url.startswith("data:"):

@@ -31,7 +31,7 @@ Work: TypeAlias = "Callable[[PageProject, PageServices, dict[str, Any], ToolCont
 class PageError(ToolFailed):
     """A call that came to nothing. The model and the people at the page read different words.
 
-    `result` is what the model is told beside `error`, `output` what the page is.
+    `result` is what the model is told besides `error`, `output` what the page is.
     """
 
     def __init__(

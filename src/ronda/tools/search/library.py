@@ -35,7 +35,7 @@ def web_search(
     Args:
         where: What is searched: a table as `[search]` of a server's settings, or a function of the query. Else DuckDuckGo.
         options: What a request of Chat Completions may say in `web_search_options`, for every run.
-        fetch_allow: Addresses beside public ones that may be read, such as `10.1.0.0/16`.
+        fetch_allow: Addresses besides public ones that may be read, such as `10.1.0.0/16`.
     """
     table, callback = ({}, where) if callable(where) else (where or {}, None)
     read = read_search_options(msgspec.json.encode(options or {}), "options")
@@ -48,7 +48,7 @@ def fetch(*, name: str = "fetch", options: Mapping[str, Any] | None = None, fetc
     Args:
         name: What the model calls it.
         options: What a request of Chat Completions may say in `web_search_options`, for every run.
-        fetch_allow: Addresses beside public ones that may be read, such as `10.1.0.0/16`.
+        fetch_allow: Addresses besides public ones that may be read, such as `10.1.0.0/16`.
     """
     read = read_search_options(msgspec.json.encode(options or {}), "options")
     [made] = _tools("fetch()", WebTools(None, read), {"backend": "none"}, None, fetch_allow)

@@ -129,7 +129,7 @@ def open_searcher(
     make_workers: Callable[[], PageWorkers] = PageWorkers,
     routes: Routes = DIRECT,
 ) -> Searcher:
-    """`callback` searches instead of what the table names; `allow` lists addresses beside public ones, and `routes` are the way
+    """`callback` searches instead of what the table names; `allow` lists addresses besides public ones, and `routes` are the way
     to all of them; `make_workers` makes what finds the text of pages. Raises BadConfig."""
     check_extra("web", "searching and reading the web")
     settings = read_settings(table)

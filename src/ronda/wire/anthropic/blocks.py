@@ -44,9 +44,9 @@ class _Message(Struct, frozen=True):
     clear_at: str | None = None
 
     def refuse_settings(self, path: str) -> None:
-        """What one message alone asks for: turns of several messages are sent as one, and have no place for it."""
+        """What only one message asks for: turns of several messages are sent as one, and have no place for it."""
         if self.output_config:
-            raise bad(f"{path}.output_config", "is not supported here; give 'output_config' beside 'messages'")
+            raise bad(f"{path}.output_config", "is not supported here; give 'output_config' next to 'messages'")
         if self.clear_at not in (None, "never"):
             raise bad(f"{path}.clear_at", "can only be 'never' here; leave the message out once it is not to be read")
 
@@ -87,7 +87,7 @@ class Conversation(Struct, frozen=True):
 def read_conversation(fields: dict[str, Raw], version: str | None) -> Conversation:
     if "messages" not in fields:
         raise BadRequest("'messages' is missing", param="messages")
-    if bytes(fields["messages"])[:1] == b'"':  # a question alone, as on our other doors
+    if bytes(fields["messages"])[:1] == b'"':  # a question only, as on our other doors
         text = decode_field(fields["messages"], str, "messages")
         return Conversation((*_read_system(fields), UserTurn((Text(text),))))
     messages: list[_Message] = decode_field(fields["messages"], list[_Message], "messages")
@@ -205,7 +205,7 @@ class _Reader:
                     raise bad(f"{where}.id", f"is {block_id[:100]!r}, which another call of this message has already")
                 ids.add(block_id)
             case "document" if self._strict:
-                raise bad(f"{where}.type", f"is 'document', which the API of {VERSION} takes from the user alone")
+                raise bad(f"{where}.type", f"is 'document', which the API of {VERSION} takes from the user only")
             case "tool_result" | "image" | "search_result" | "container_upload":
                 raise bad(f"{where}.type", f"is {block.type!r}, which only the user says")
             case "document" | "compaction":

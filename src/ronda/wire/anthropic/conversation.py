@@ -93,7 +93,7 @@ class Conversation:
                 if words := write_system(turn):
                     is_inline = bool(self._role) and self._inline_system
                     if self._role and not is_inline:
-                        why = "this model takes such words in one place alone"
+                        why = "this model takes such words in one place only"
                         self._changes.tell("role_changed", "the instruction moves to the beginning", why)
                     (self._late if is_inline else self._system).append(words)
         self._index += 1

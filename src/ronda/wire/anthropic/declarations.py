@@ -47,10 +47,10 @@ TOOL_FIELDS: Final[dict[str, str]] = {
     "eager_input_streaming": "passed on to Anthropic; elsewhere ignored: arguments are streamed as they come",
     "input_examples": "passed on to Anthropic; elsewhere refused: the model would not see them",
     "defer_loading": "passed on to Anthropic; elsewhere read: the model is shown it when find_tools has found it",
-    "allowed_callers": "passed on to Anthropic; elsewhere refused: tools are called by the model alone",
+    "allowed_callers": "passed on to Anthropic; elsewhere refused: tools are called by the model only",
     "citations": "passed on to Anthropic; elsewhere read: of web_fetch, whose pages are cited where it is enabled",
     "use_cache": "passed on to Anthropic; elsewhere read: nothing is cached, every page is as it is now",
-    "url_sources": "passed on to Anthropic; elsewhere refused: addresses are told by their domains alone (allowed_domains)",
+    "url_sources": "passed on to Anthropic; elsewhere refused: addresses are told by their domains only (allowed_domains)",
 }
 
 
@@ -239,7 +239,7 @@ _BASH_SINCE: Final = "20250825"
 
 
 def _has_bash(kind: str) -> bool:
-    """From that version on code execution has a bash beside its Python."""
+    """From that version on code execution has a bash besides its Python."""
     dated = _DATED.fullmatch(kind)
     return dated is not None and kind[-len(_BASH_SINCE) :] >= _BASH_SINCE
 

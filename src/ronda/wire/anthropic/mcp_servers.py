@@ -86,7 +86,7 @@ def without_servers(fields: Mapping[str, Raw], labels: Collection[str]) -> dict[
 
 
 def apart_from_secrets(fields: Mapping[str, Raw]) -> tuple[dict[str, Raw], Secrets | None]:
-    """The fields of a request for Anthropic as they may be journaled, and what it is told beside."""
+    """The fields of a request for Anthropic as they may be journaled, and what it is told besides."""
     if _FIELD not in fields:
         return {**fields}, None
     servers: list[Raw] = decode_field(fields[_FIELD], list[Raw], _FIELD)

@@ -191,7 +191,7 @@ class MessageAnswer:
                 if broken is not None:
                     self._tell(b"model_interrupted", {"reason": broken.reason})
             case updates.TurnClosed(turn=turn):
-                # It has blocks, and what they hold beside text is not in pieces: `Content` knows.
+                # It has blocks, and what they hold besides text is not in pieces: `Content` knows.
                 self._turn = turn
                 self._show_rest(turn)
                 self._preview(update.previews)

@@ -3,7 +3,7 @@
     text, use, result, text     →     the text and its call · the result · the text
 
 Anthropic would take none of these blocks for its own, and no other model knows them: every upstream is sent calls and results.
-A call of the caller's beside ours is of the same turn; its result comes with the next message.
+A call of the caller's next to ours is of the same turn; its result comes with the next message.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _ATTACHED: Final = encode(text_block("Attached by the tools above:"))
 
 
 class _StoredMessage(Struct, frozen=True):
-    """What `Native` holds where content alone is not enough to go on."""
+    """What `Native` holds where content is not enough to go on."""
 
     content: Raw
     container: str | None = None
@@ -164,7 +164,7 @@ def write_call(call: ToolCall, names: Names, ids: Ids) -> dict[str, Any]:
 
 
 def write_results(turn: ToolTurn, ids: Ids, changes: Changes = UNREPORTED) -> bytes:
-    """All results of a turn, and behind them what a failed one had to show: an error holds text alone."""
+    """All results of a turn, and behind them what a failed one had to show: an error holds text only."""
     blocks: list[bytes] = []
     attached: list[bytes] = []
     for result in turn.results:

@@ -2,7 +2,7 @@
 
 create                     instructions, and one message with what the page is to be
 update with history        instructions, and what was said so far; the client has put the new wish at its end
-update of a file alone     instructions, and one message with the file and the wish
+update of a file only     instructions, and one message with the file and the wish
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _history_turns(parameters: Parameters, policy: str, assets: Mapping[str, str
         text = message.text if has_policy else f"{policy}\n\n{message.text}"
         has_policy = True
         turns.append(_user_turn(message, text, assets))
-    if not has_policy:  # of a client that says what it wants in `prompt` alone
+    if not has_policy:  # of a client that says what it wants in `prompt` only
         turns.append(_user_turn(parameters.prompt, f"{policy}\n\n{parameters.prompt.text}", assets))
     file, last = parameters.file, turns[-1]
     code = next((message.text for message in reversed(parameters.history) if message.role == "assistant"), "")

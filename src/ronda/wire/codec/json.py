@@ -76,7 +76,7 @@ def check_utf8(json: bytes) -> None:
 
 class _Texts:
     """The longest text that is encoded in one piece; None: any. Of all threads, since a look at it costs every turn: who
-    writes beside huge texts looks for some, too, and gets the same bytes."""
+    writes next to huge texts looks for some, too, and gets the same bytes."""
 
     __slots__ = ("longest",)
 

@@ -243,7 +243,7 @@ class PartialJson:
             if not ended and "\ud800" <= new[-1] <= "\udbff":
                 self._high = new[-1]
                 new = new[:-1]
-            # As UTF-16 a pair is a pair again, however it was written, and what stands alone is an error to replace.
+            # As UTF-16 a pair is a pair again, however it was written, and half of one is an error to replace.
             new = new.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         if new:
             self._text.append(new)

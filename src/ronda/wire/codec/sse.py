@@ -125,7 +125,7 @@ class SseReader:
 
     def _with_lf(self, data: bytes) -> bytes:
         # A CR ends its line at once, whatever follows: waiting for a possible LF would hold a finished frame back until
-        # the next read, and some servers end their frames with CR alone.
+        # the next read, and some servers end their frames with CR only.
         if self._after_cr:
             data = data.removeprefix(b"\n")
         self._after_cr = data.endswith(b"\r")

@@ -199,7 +199,7 @@ class Contents:
         self._wire_calls = []
         if parts:
             self._add("user", encode_message(parts))
-        if attached:  # beside the results they would be counted as such (gemini-cli#16135)
+        if attached:  # next to the results they would be counted as such (gemini-cli#16135)
             self._changes.tell("message_added", "what a tool attached follows as the user's", _ATTACHMENTS)
             self._add("user", encode_message([_ATTACHED, *attached]))
 
@@ -215,7 +215,7 @@ _SYSTEM: Final = "instructions stand at the beginning here, and this one is said
 _NAMES: Final = "names begin with a letter or '_' here, and have 64 characters at most"
 _UNSIGNED: Final = "this model did not make it, or its signature is lost; the API is told not to look for one"
 _ARGUMENTS: Final = "they were no JSON object, and must be one"
-_ATTACHMENTS: Final = "beside the results they would be counted as such"
+_ATTACHMENTS: Final = "next to the results they would be counted as such"
 
 
 def _response(result: ToolResult) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from ronda.wire.upstream.fitting import is_elsewhere
 from ronda.wire.upstream.input_files import file_note, is_listed
 from ronda.wire.upstream.projection import UNREPORTED, Changes
 
-# What a functionResponse may hold; anything else beside the result goes into a content of its own.
+# What a functionResponse may hold; anything else next to the result goes into a content of its own.
 IN_RESULTS: Final = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
 
 _KINDS: Final = {

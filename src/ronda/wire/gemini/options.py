@@ -47,7 +47,7 @@ def write_options(options: Options, model: Model, has_tools: bool, tool_config: 
         seed=options.seed,
     )
     if options.response_format is not None and (model.answers_with_both or not has_tools):
-        # Else the loop alone holds the answer to its form.
+        # Else only the loop holds the answer to its form.
         config |= _write_format(options.response_format)
     if options.reasoning_effort is not None:
         thinking = model.thinking_config(options.reasoning_effort)

@@ -1,7 +1,7 @@
 """Thought signatures in the words of Chat Completions: `extra_content.google.thought_signature`, on the call it belongs to.
 
 Gemini wants a signature back on the very part that bore it, and a client of Chat Completions sends back what it was given of
-a call. So that is where Google's own compatible endpoint puts it, and where we put it; beside it stands the model that made
+a call. So that is where Google's own compatible endpoint puts it, and where we put it; next to it stands the model that made
 it, since another one refuses it.
 """
 
@@ -56,7 +56,7 @@ _decode_parts = msgspec.json.Decoder(list[_NativePart]).decode
 
 
 def for_chat(turn: AssistantTurn) -> dict[str, dict[str, Any]]:
-    """What a Chat client is given beside a call, by the call's id; nothing for a turn of any other model."""
+    """What a Chat client is given next to a call, by the call's id; nothing for a turn of any other model."""
     native = turn.native
     if native is None or not native.api.startswith(f"{API}:"):
         return {}

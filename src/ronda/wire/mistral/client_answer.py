@@ -138,7 +138,7 @@ class _Chunk:
     __slots__ = ("is_closed", "kind", "members", "texts", "was_open")
 
     def __init__(self, members: dict[str, Any], kind: str, texts: list[Any]) -> None:
-        self.members = members  # beside its text; all of them where we do not know the kind
+        self.members = members  # besides its text; all of them where we do not know the kind
         self.kind = kind
         self.texts = texts
         self.was_open = self.is_closed = False  # of a thought
@@ -280,7 +280,7 @@ class _Fold:
         return made_up_id(self._naming.run, self._naming.round, 1000 * self.number + index)
 
     def _native(self) -> Native | None:
-        """The content, where a text alone would not say it."""
+        """The content, where a text would not say all of it."""
         if all(chunk.kind == "text" for chunk in self._chunks):
             return None
         return Native(native_api(self._naming.model), Raw(encode([chunk.whole() for chunk in self._chunks])))

@@ -2,7 +2,7 @@
 
 An entry's id is made of the run, the round and what it is, so the ids a stream shows are those that the history has later.
 In a stream the deltas of an entry have its `output_index`; there is no `[DONE]`. A caller's call is streamed as it arrives;
-among the entries it stands behind what our tools did beside it, since clients look for it in the last one. An agent that
+among the entries it stands behind what our tools did next to it, since clients look for it in the last one. An agent that
 hands over ends its run: the answer continues with the next one's.
 """
 
@@ -177,7 +177,7 @@ class ConversationAnswer:
         self._put(f"tool.execution.{kind}", **fields, **self._whose, **more)
 
     def _preview(self, previews: Sequence[ArgumentPatches]) -> None:
-        """What is being written is beside the arguments, which come in one piece when the call runs: it may run with others."""
+        """What is being written, apart from the arguments, which come in one piece when the call runs: it may run with others."""
         for patches in previews:
             tool_id, name = self._place_id(patches.place), self._name(ToolCall(patches.id, patches.name, ""))
             event = {PREVIEW: self._showing.tools.preview(patches)}
@@ -447,7 +447,7 @@ def _shown_name(call: ToolCall) -> str:
 
 
 def _error(failure: Failure, **more: str) -> bytes:
-    """The event's own `code` is a status; the type and the code that a plain answer would say stand beside it."""
+    """The event's own `code` is a status; the type and the code that a plain answer would say stand next to it."""
     fields = {"type": failure.type, "code": failure.code}
     return _event("conversation.response.error", message=failure.message, code=failure.status, error=fields, **more)
 

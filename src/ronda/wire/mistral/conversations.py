@@ -175,7 +175,7 @@ def _is_openais(body: bytes, *, may_be_empty: bool) -> bool:
 def read_append(body: bytes) -> Wish:
     body_fields = _read_theirs(body, Append)
     if body_fields.tool_confirmations and body_fields.inputs:
-        msg = "beside 'tool_confirmations' there can be none: the answer goes on from the calls that are confirmed"
+        msg = "next to 'tool_confirmations' there can be none: the answer goes on from the calls that are confirmed"
         refuse("value_error", (*BODY, "inputs"), msg)
     return structs.replace(_wish(body_fields), confirmations=tuple(body_fields.tool_confirmations or ()))
 

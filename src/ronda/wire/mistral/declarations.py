@@ -1,4 +1,4 @@
-"""What a request, an agent or a conversation says beside its messages: tools, the choice among them, how to sample.
+"""What a request, an agent or a conversation says besides its messages: tools, the choice among them, how to sample.
 
 The same objects stand in /v1/agents/completions, in agents and in conversations; each becomes our values here, or a 422.
 """

@@ -98,7 +98,7 @@ COMPLETION: Final = {
     "random_seed": "read: the upstream's seed",
     "metadata": f"read: kept with the run; {_TO_MISTRAL}",
     "response_format": "read",
-    "tools": "read: beside the agent's; one of the same name takes its place",
+    "tools": "read: besides the agent's; one of the same name takes its place",
     "tool_choice": "read",
     "presence_penalty": "passed on",
     "frequency_penalty": "passed on",

@@ -2,7 +2,7 @@
 
 The order is Mistral's as well: a system message stands only at the beginning, and an assistant's never does; an assistant's
 message at the end is a prefix of the answer; an empty one is left out. Servers that refuse a user's message behind a result
-(3230), as all of Mistral's did until 2026, get an assistant's "OK" between the two. All of this is on the wire's copy alone.
+(3230), as all of Mistral's did until 2026, get an assistant's "OK" between the two. All of this is on the wire's copy only.
 """
 
 from __future__ import annotations

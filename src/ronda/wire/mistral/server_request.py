@@ -169,7 +169,7 @@ def read_completion(body: bytes) -> CompletionRequest:
     answer_format = read_format(body_fields.response_format, (*BODY, "response_format"))
     if body_fields.grammar != NULL:
         if answer_format is not None:
-            refuse("value_error", (*BODY, "grammar"), "it cannot stand beside 'response_format'", body_fields.grammar)
+            refuse("value_error", (*BODY, "grammar"), "it cannot stand next to 'response_format'", body_fields.grammar)
         extra["grammar"] = body_fields.grammar.copy()
     options = Options(
         max_tokens=body_fields.max_tokens,

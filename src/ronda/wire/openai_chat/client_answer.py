@@ -166,7 +166,7 @@ class _ChoiceReader:
                 out.append(TextDelta(part.text))
             elif type(part) is Reasoning:
                 self.thought.append(part.text)
-                self.thought_as = "content"  # Mistral, which refuses a message with any name for it beside content
+                self.thought_as = "content"  # Mistral, which refuses a message with any name for it besides content
                 out.append(ReasoningDelta(part.text))
 
     def finish(self, usage: Usage) -> ModelFinished:
@@ -185,7 +185,7 @@ class _ChoiceReader:
         return ModelFinished(turn, usage, join_logprobs(self.logprobs))
 
     def _native(self, turn: AssistantTurn) -> Raw | None:
-        """The message as a plain answer would have held it, where parts alone could not say it again."""
+        """The message as a plain answer would have held it, where parts could not say all of it again."""
         records = self.calls.named if self.calls is not None else []
         is_plain = not any(record.extra != NULL or len(record.id) > LONG_ID for record in records)
         if is_plain and not self.thought and not self.details and not self.more:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 
 class _TextDelta(Struct, frozen=True, gc=False):
-    """As `client_plain.Delta`, without what that has beside text."""
+    """As `client_plain.Delta`, without what that has besides text."""
 
     content: str | None = None
     reasoning_content: Literal[""] | None = None

@@ -34,7 +34,7 @@ def read_functions(fields: Mapping[str, Raw]) -> tuple[tuple[ToolSpec, ...], Too
     if "tools" in fields:
         raise bad("functions", "is the deprecated form of 'tools'; give one of them")
     if "tool_choice" in fields:
-        raise bad("tool_choice", "goes with 'tools'; beside 'functions' it is called 'function_call'")
+        raise bad("tool_choice", "goes with 'tools'; next to 'functions' it is called 'function_call'")
     raws: list[Raw] = decode_field(fields["functions"], list[Raw], "functions")
     check_count(raws, MAX_TOOLS, "functions")
     specs: dict[str, ToolSpec] = {}
@@ -111,7 +111,7 @@ def translate_messages(raws: Sequence[Raw], messages: Sequence[OldMessage]) -> l
 def _translate_call(raw: Raw, call_id: str, path: str) -> Raw:
     message: dict[str, Raw] = decode_field(raw, dict[str, Raw], path)
     if message.pop("tool_calls", NULL) not in (NULL, _NO_CALLS):
-        raise bad(f"{path}.function_call", "stands beside 'tool_calls'; give one of them")
+        raise bad(f"{path}.function_call", "stands next to 'tool_calls'; give one of them")
     members: dict[str, Raw] = decode_field(message.pop("function_call"), dict[str, Raw], path)
     function = {name: members.pop(name) for name in ("name", "arguments") if name in members}
     call = {**members, "id": call_id, "type": "function", "function": function}

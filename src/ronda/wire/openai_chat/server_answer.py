@@ -57,7 +57,7 @@ _READS_NAMES: Final = {"Python": (1, 98), "JS": (5, 12)}
 def write_error(
     message: str, kind: str, param: str | None = None, code: str | None = None, details: object = None
 ) -> bytes:
-    """`details`: what programs may want to know of it beside the code."""
+    """`details`: what programs may want to know of it besides the code."""
     error = {"message": message, "type": kind, "param": param, "code": code}
     return encode({"error": error if details is None else {**error, "details": details}})
 
@@ -377,7 +377,7 @@ class ChatAnswer:
         return {"id": shown_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
     def _calls_of(self, choice: Choice) -> Sequence[ToolCall]:
-        """Those that are the caller's to run: none, while calls beside them wait for a person."""
+        """Those that are the caller's to run: none, while calls next to them wait for a person."""
         return choice.run.open_calls if choice.run.ended is not None else ()
 
     def _reason(self, choice: Choice) -> str:

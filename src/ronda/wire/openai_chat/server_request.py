@@ -65,7 +65,7 @@ _REFUSED = {
     **NOT_HERE,
 }
 
-# Words of Mistral's alone. Not all clients of its API say who they are, but each of them needs its shapes.
+# Words of Mistral's only. Not all clients of its API say who they are, but each of them needs its shapes.
 _MISTRALS = frozenset({"safe_prompt", "random_seed"})
 
 # What clients of other services send in every request although it asks for nothing, and most upstreams refuse by name.
@@ -134,7 +134,7 @@ TABLE: Final = Table(
         *[Field(name, fate=f"refused: {why}") for name, why in _REFUSED.items()],
         Field("modalities", fate='refused: only ["text"]; this server answers with text'),
         Field("safe_prompt", fate="passed on, where it is true"),
-        Field("grammar", fate="passed on: to the local model; not beside response_format"),
+        Field("grammar", fate="passed on: to the local model; not next to response_format"),
         Field(
             "any other",
             fate="passed on: to an upstream of this API as it is; another gets what it knows, and `warnings` names the rest",
@@ -225,7 +225,7 @@ def _read_options(fields: dict[str, Raw], members: dict[str, Any]) -> Options:
     limit = read_bounded(fields, "max_tokens", 0)
     newer_limit = read_bounded(fields, "max_completion_tokens", 0)
     extra = {name: value.copy() for name, value in fields.items() if name not in _READ and value != _HARMLESS.get(name)}
-    if newer_limit is not None:  # newer models know this name alone, older servers the other: say what the caller said
+    if newer_limit is not None:  # newer models know this name only, older servers the other: say what the caller said
         extra["max_completion_tokens"] = fields["max_completion_tokens"].copy()
         if limit is not None:
             extra["max_tokens"] = fields["max_tokens"].copy()

@@ -231,7 +231,7 @@ class Messages:
             texts.append(encode_message({"role": "tool", "tool_call_id": call_id, "content": result.content}))
             attached += result.attachments
         if attached:
-            # A tool message holds text alone in this dialect; what else a tool returned follows as the user's.
+            # A tool message holds text only in this dialect; what else a tool returned follows as the user's.
             self._changes.tell(
                 "message_added", "what a tool attached follows as the user's", "a tool's message is text"
             )
@@ -318,5 +318,5 @@ def _is_at_web(url: str) -> bool:
 
 
 def write_turn(turn: Turn) -> bytes:
-    """One turn alone, for no particular service."""
+    """A single turn, for no particular service."""
     return Messages().write(turn)

@@ -197,7 +197,7 @@ _decode_logprobs = msgspec.json.Decoder(_Logprobs).decode
 
 
 def _legacy(logprobs: Raw) -> dict[str, Any] | None:
-    """In lists, one beside another. None where there are none, or where an upstream has a shape of its own."""
+    """In lists, one next to another. None where there are none, or where an upstream has a shape of its own."""
     if logprobs == NULL:
         return None
     try:

@@ -3,7 +3,7 @@
 A message's texts and refusals, a reasoning item's thoughts, and calls that the caller must answer (functions, and the items of
 `waiting`) are parts. Everything
 else an upstream did by itself (searches, code, its own MCP calls) is no part of the conversation for other upstreams, and is
-kept for the upstream alone: the turn's own JSON is the whole list of items, byte for byte.
+kept for the upstream only: the turn's own JSON is the whole list of items, byte for byte.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def arguments_of(raw: Raw) -> str:
 def item_of(tool: str, call_id: str, arguments: str) -> dict[str, Any]:
     """A call as the item that its client knows it by. What its client reads of it is there, whatever the model left out."""
     members: dict[str, Any] = decode_or({}, dict[str, Raw], arguments)
-    if tool == APPROVAL:  # known by its own id alone
+    if tool == APPROVAL:  # known by its own id only
         return {"type": "mcp_approval_request", "id": call_id, **members}
     if tool in ("shell", "local_shell"):
         whole = _exec if tool == "local_shell" else _commands

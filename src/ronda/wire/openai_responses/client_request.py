@@ -101,7 +101,7 @@ class Body(RequestBody[Items, bytes]):
         if include := _include(model, extra, encrypted):
             rest["include"] = include
         limit = extra.pop("max_completion_tokens", None) or options.max_tokens
-        extra.pop("max_tokens", None)  # kept by the chat door beside its newer name
+        extra.pop("max_tokens", None)  # kept by the chat door next to its newer name
         rest |= present(max_output_tokens=limit, temperature=options.temperature, top_p=options.top_p)
         fields = present(verbosity=extra.pop("verbosity", None))
         if options.response_format is not None:
@@ -112,7 +112,7 @@ class Body(RequestBody[Items, bytes]):
         return b"]," + encode(rest)[1:]
 
     def _known(self, options: Options) -> dict[str, Raw]:
-        """Without what is said on Chat Completions alone: as usual it says nothing, and a hint may go unheard."""
+        """Without what is said on Chat Completions only: as usual it says nothing, and a hint may go unheard."""
         fields = {}
         extra = said_elsewhere(options.extra, options, _TAKEN, _AS_USUAL, self.changes)
         for name, value in passed_on(extra, _OWN, self.changes).items():

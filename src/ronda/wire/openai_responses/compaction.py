@@ -31,7 +31,7 @@ _TASK: Final = (
     "out and decided, which tools were called and what they returned, what is done and what is still to be done; keep names, "
     "numbers, paths and exact wording that matter. Write nothing but the summary."
 )
-_LONGEST: Final = 20_000  # characters of the user's own words that are kept beside the summary
+_LONGEST: Final = 20_000  # characters of the user's own words that are kept next to the summary
 
 FIELDS: Final[dict[str, str]] = {
     "model": "read",

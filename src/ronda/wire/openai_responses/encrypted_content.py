@@ -5,7 +5,7 @@
     a summary     of a conversation that was compacted; every client may read it, since it is what the next model is told
 
 A seal is proof that this server wrote it, for this caller; it hides nothing that the caller has not seen. What is not ours,
-or not whole, is not an error: the turn's plain words are there beside it.
+or not whole, is not an error: the turn's plain words are there next to it.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ FIELDS: Final[dict[str, str]] = {
     "custom_tool_call": "read",
     "custom_tool_call_output": "read",
     "reasoning": "read: thoughts that were encrypted go back to the host that encrypted them",
-    "compaction": "read: one that another service made goes back to an upstream of this API alone",
+    "compaction": "read: one that another service made goes back to an upstream of this API only",
     "item_reference": "read: of the items of responses stored here",
     **dict.fromkeys(sorted({*WAITING, *ANSWERS}), "read: a call of the client's, and its answer"),
     **dict.fromkeys(
@@ -374,7 +374,7 @@ class _Turns:
         self._natives.append(raw.copy())
 
     def _add_told(self, call_id: str, raw: Raw) -> None:
-        """A call that ran here. One beside calls of the caller's is of their turn; any other is answered before more is said."""
+        """A call that ran here. One next to calls of the caller's is of their turn; any other is answered before more is said."""
         told = self._items.read(call_id, raw)
         if isinstance(told, ToolResult):
             self._told.append(told)

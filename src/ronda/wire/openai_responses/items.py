@@ -316,7 +316,7 @@ def _ending(media: str) -> str:
 
 
 def _inside(payload: Raw) -> bytes:
-    """A list of items without its brackets, so that others can stand beside them."""
+    """A list of items without its brackets, so that others can stand next to them."""
     return bytes(payload).strip()[1:-1].strip()
 
 

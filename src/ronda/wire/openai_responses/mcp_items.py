@@ -50,7 +50,7 @@ def _tool_entry(spec: ToolSpec, origin: Origin) -> dict[str, Any]:
 
 
 def write_request(approval: Approval) -> bytes:
-    """A call that waits for a person. The API has this item for MCP servers alone, so that other tools are of one of ours."""
+    """A call that waits for a person. The API has this item for MCP servers only, so that other tools are of one of ours."""
     question, spec = approval.question, approval.spec
     origin = (spec.origin if spec is not None else None) or Origin(OWN_LABEL, question.tool)
     item = {"type": "mcp_approval_request", "id": question.id, "server_label": origin.server, "name": origin.tool}

@@ -25,7 +25,7 @@ Outcome: TypeAlias = tuple[Status, dict[str, str] | None, dict[str, str | None] 
 
 
 class StoredOptions(AnswerOptions, frozen=True, omit_defaults=True, kw_only=True):
-    """What is remembered of a request beside the run's plan."""
+    """What is remembered of a request besides the run's plan."""
 
     key: ClassVar[str] = "response"
 

@@ -1,7 +1,7 @@
 """The Responses API as its server, the way in: request bytes → turns, tools, choice and options; or a 400 that names the field.
 
 What is known is checked here, before any model is called. What only an upstream of this API has a word for goes to such an
-upstream alone; an unknown field is passed on like any dialect's own fields. It does not know which models, tools or
+upstream only; an unknown field is passed on like any dialect's own fields. It does not know which models, tools or
 responses exist: items that are only named, and the response before this one, are for the server to find.
 """
 
@@ -167,7 +167,7 @@ class ResponseRequest(DoorRequest, frozen=True, kw_only=True):
     generates: bool = True  # else it only prepares what others go on from
     service_fields: dict[str, Raw] = msgspec.field(
         default_factory=dict
-    )  # what is said of hosted tools beside them, for a service that runs some
+    )  # what is said of hosted tools besides them, for a service that runs some
 
 
 def read_request(body: bytes, sealer: Sealer | None = None) -> ResponseRequest:

@@ -54,7 +54,7 @@ HOSTED: Final = (
 )
 CODE_TOOLS: Final = ("code_interpreter", "shell")  # those that say where they run
 # Hosted tools that agents (Codex) offer in every request next to their own, to any service: a model may use them, and does
-# without where they are not. Alone, or chosen, they are what the request is about, and refused like the others.
+# without where they are not. By themselves, or chosen, they are what the request is about, and refused like the others.
 OFFERED: Final = frozenset({"web_search", "tool_search", "image_generation"})
 
 
@@ -174,7 +174,7 @@ def _server(raw: Raw, path: str) -> tuple[NamedServer, Raw]:
     if mcp.tunnel_id is not None:
         raise bad(f"{path}.tunnel_id", "cannot be used here: this server has no tunnels; give a 'server_url'")
     if mcp.server_url is not None and mcp.connector_id is not None:
-        raise bad(f"{path}.connector_id", "is given beside 'server_url'; one of them says where the server is")
+        raise bad(f"{path}.connector_id", "is given next to 'server_url'; one of them says where the server is")
     # Of the operator's own servers the operator says which tools ask.
     approval = mcp.require_approval or ("always" if mcp.server_url is not None else "never")
     if isinstance(approval, _Approval):

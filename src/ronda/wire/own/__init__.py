@@ -1,1 +1,1 @@
-"""Our own API as JSON: runs, events, sessions, and the members that other doors' requests may have beside their dialect's."""
+"""Our own API as JSON: runs, events, sessions, and the members that other doors' requests may have besides their dialect's."""

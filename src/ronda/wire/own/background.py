@@ -1,4 +1,4 @@
-"""The state of a run without a waiting client: the members that a door's own object gets beside those of its dialect."""
+"""The state of a run without a waiting client: the members that a door's own object gets besides those of its dialect."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     {"messages": […], "images": [], "videos": [], "files": [], …}     as mistral.rs has it, with plain messages of Chat
 
 Read are also documents that mistral.rs wrote, in which every value of a message is tagged (`{"Left": "user"}`), results are
-paired with calls by their order, and images stand beside the messages. Where messages cannot say all that was said (a provider's
+paired with calls by their order, and images stand next to the messages. Where messages cannot say all that was said (a provider's
 own JSON, say), `turns` has the rest; it counts if it still says what the messages say, so that a document may be edited.
 """
 

@@ -1,6 +1,6 @@
 """Models as clients of OpenAI, Anthropic and Mistral list them. The address is the same for all three.
 
-Every shape has the fields of OpenAI's, and those of mistral.rs (`status`, tools); what the others need is beside them.
+Every shape has the fields of OpenAI's, and those of mistral.rs (`status`, tools); what the others need stands next to them.
 """
 
 from __future__ import annotations

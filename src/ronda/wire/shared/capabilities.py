@@ -1,4 +1,4 @@
-"""What a request may ask a server for beside the caller's own tools: one table for all dialects, and one sentence.
+"""What a request may ask a server for besides the caller's own tools: one table for all dialects, and one sentence.
 
 A dialect's reader says what a request needs; the server says what it has (`server.toolbox`). What is asked for and not had
 is refused in the dialect's own shape, or left out with a warning where the caller can do without.
@@ -121,7 +121,7 @@ class Need(Struct, frozen=True):
     is_optional: bool = False  # the caller does without, and hears of it
     called: str = ""  # what `tool_choice` calls it
     settings: tuple[str, ...] = ()  # members that say how it should be done
-    details: object = None  # what the dialect says beside a message
+    details: object = None  # what the dialect says besides a message
     web: WebTools = WebTools()  # of a search: how
     server: NamedServer | None = None  # the MCP server that is meant
     confirmed: tuple[str, ...] = ()  # names of tools whose calls a person has to confirm

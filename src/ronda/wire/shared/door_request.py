@@ -51,7 +51,7 @@ class AnswerOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Secrets(Struct, frozen=True):
-    """What a request gives for the upstream alone, and no journal has: `fields` in the place of options of the same names,
+    """What a request gives for the upstream only, and no journal has: `fields` in the place of options of the same names,
     `declarations` in the place of the tools' own, by their names."""
 
     fields: dict[str, Raw] = {}

@@ -1,6 +1,6 @@
 """A request's bytes → its fields, and each of those decoded; what is wrong with one is said with its full path.
 
-For every dialect whose requests are one JSON object: what they have in common beside that is read here, too.
+For every dialect whose requests are one JSON object: what they have in common besides that is read here, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files that tools made → the `File` objects that a loop's answers and streams have beside the dialect's own words."""
+"""Files that tools made → the `File` objects that a loop's answers and streams have besides the dialect's own words."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _decode_body(body: str) -> str | None:
 
 
 def placeholder_id(run: str, index: int) -> str:
-    """Of a file that a run was to make, and did not. It is kept nowhere: a client that asks for it is told by the id alone."""
+    """Of a file that a run was to make, and did not. It is kept nowhere: a client that asks for it is told by the id only."""
     return f"file_{run[-12:]}_missing_{index}"
 
 

@@ -253,7 +253,7 @@ class Showing:
         return calls
 
     def fold(self, batch: Sequence[Event]) -> list[Update]:
-        """For an answer in one piece, which has no use for previews, and shows of tools their records alone."""
+        """For an answer in one piece, which has no use for previews, and shows of tools their records only."""
         folded: list[Update] = []
         for event in batch:
             if type(event) is ModelFinished:

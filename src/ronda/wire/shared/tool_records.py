@@ -131,7 +131,7 @@ class ToolRecords(Struct, eq=False):
             record["choice"] = self._choice
         if self.tool_type(call) in _RUNS_CODE:
             self._ran.append((self.round, place, call.name))
-        # Beside the model's own order: tools finish in any.
+        # Besides the model's own order: tools finish in any.
         self._records.append((self.round, place, record))
         if not files:
             return []

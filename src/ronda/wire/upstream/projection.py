@@ -21,7 +21,7 @@ Kind: TypeAlias = Literal[
     "arguments_rewritten",
     "reasoning_dropped",
     "seal_refused",  # thoughts, or other things, that the server that is asked could not open
-    "members_dropped",  # what another vendor said of a message beside its words
+    "members_dropped",  # what another vendor said of a message besides its words
     "text_dropped",
     "media_noted",  # a picture, a sound, a file that became a note to the model
     "role_changed",

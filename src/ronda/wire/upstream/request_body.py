@@ -45,7 +45,7 @@ class RequestBody(Generic[C, T]):
         `form` is all else that the words of a turn depend on.
         """
         written, changes = self._written, self.changes
-        # Every turn is looked at, not the last alone: a history may be shortened in its middle.
+        # Every turn is looked at, not only the last: a history may be shortened in its middle.
         if form != self._form or len(written) > len(turns) or not all(map(is_, written, turns)):
             changes.forget()
             self._conversation = begin()

@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 
 from ronda.wire.codec.json import decode_or
 
-EXCERPT: Final = 150  # characters of a source that are quoted beside a citation, as in the Messages API
+EXCERPT: Final = 150  # characters of a source that are quoted next to a citation, as in the Messages API
 
 
 class Source(Struct, frozen=True, omit_defaults=True):

@@ -6,7 +6,7 @@
                 web_fetch_… {allowed_domains | blocked_domains, max_uses, max_content_tokens, citations {enabled}}
     Mistral     tool web_search, which says nothing
 
-Their members do not contradict each other, so that one reader serves all. Messages alone asks for a search and for the reading
+Their members do not contradict each other, so that one reader serves all. Only Messages asks for a search and for the reading
 of pages apart; elsewhere a search brings both.
 """
 

@@ -33,7 +33,7 @@ _INVALID_REQUEST: Final = -32600  # JSON-RPC's
 
 
 class McpPort:
-    """An app, of which there is /mcp alone on one of its ports."""
+    """An app that has only /mcp on one of its ports."""
 
     def __init__(self, app: ASGIApp, port: int) -> None:
         self._app = app
@@ -47,7 +47,7 @@ class McpPort:
             await self._app(scope, receive, send)
 
 
-_NOT_HERE = error_answer(Failure(404, "invalid_request_error", "on this port there is /mcp alone"), chat_error)
+_NOT_HERE = error_answer(Failure(404, "invalid_request_error", "on this port there is /mcp only"), chat_error)
 
 
 class McpParts(Struct, frozen=True):
@@ -76,7 +76,7 @@ class McpRoute:
             raise NotFound(str(error), code="capability_missing") from error
         from ronda.server.doors.mcp.door import McpDoor
 
-        # Read here, within the bounds of all requests: the SDK knows those of one alone.
+        # Read here, within the bounds of all requests: the SDK knows those of one only.
         body = await incoming.body(self._parts.max_body) if incoming.method == "POST" else None
         more: Sequence[Header] = ()
         if body is not None:

@@ -1,6 +1,6 @@
 """Agents that clients make: a source of what answers requests, and the addresses to make, change and find them at.
 
-An agent is its owner's alone. It names a model of this server and never another: nothing in it widens what the operator
+An agent is its owner's only. It names a model of this server and never another: nothing in it widens what the operator
 allowed.
 """
 

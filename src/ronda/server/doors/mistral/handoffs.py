@@ -90,7 +90,7 @@ class Handoffs:
         if self._settings().rounds_for(request.max_tool_rounds)[0] == 0:
             # Nothing of ours is offered then; a handoff is no round, and is not run.
             return HandoffOffer(structs.replace(target, declared=(*target.declared, *specs)), ways, agents)
-        # Beside the agent's own tools: what it declares for the caller, a dispatch address may be asked to run.
+        # Besides the agent's own tools: what it declares for the caller, a dispatch address may be asked to run.
         own: tuple[Tool, ...] = tuple([_Way(spec) for spec in specs])
         return HandoffOffer(structs.replace(target, tools=(*target.tools, *own)), ways, agents)
 

@@ -187,7 +187,7 @@ def turns_in(run: Run) -> tuple[Turn, ...]:
 
 
 def join_history(before: tuple[Turn, ...], last: Run | None, new: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """The new turns behind the old ones; our half of a turn whose other half is the caller's beside it."""
+    """The new turns behind the old ones; our half of a turn whose other half is the caller's next to it."""
     try:
         return join_turns(before, new, answers_of(last) if last is not None else ())
     except UnknownCall as error:

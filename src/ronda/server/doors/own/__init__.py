@@ -1,1 +1,1 @@
-"""Addresses beside the doors: runs, approvals, sessions, files, skills, containers, models."""
+"""Addresses besides the doors: runs, approvals, sessions, files, skills, containers, models."""

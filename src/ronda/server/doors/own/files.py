@@ -30,7 +30,7 @@ from ronda.wire.shared.made_files import is_placeholder
 log = logging.getLogger("ronda.server")
 
 TIDY_SECONDS: Final = 3600.0
-_AROUND: Final = 1024 * 1024  # bytes of a form beside its file
+_AROUND: Final = 1024 * 1024  # bytes of a form besides its file
 
 # What a model or a stranger wrote is opened by a browser as what it is said to be, and can do nothing in the server's name.
 _HARMLESS: Final[tuple[Header, ...]] = (

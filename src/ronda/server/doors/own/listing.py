@@ -77,7 +77,7 @@ class ListingDoor:
 
 
 def _list_with_agents(names: Sequence[str], folder: AgentFolder, shape: FileShape, tools: dict[str, Any]) -> bytes:
-    """Every file is read, a third of a millisecond each: beside the loop, since a folder may have thousands."""
+    """Every file is read, a third of a millisecond each: off the loop, since a folder may have thousands."""
     files = set(folder.names())
     listed = [
         _agent_model(name, folder, shape, tools) if name in files else _model_object(name, shape, tools)

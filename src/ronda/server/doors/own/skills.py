@@ -28,7 +28,7 @@ from ronda.wire.resources.skills import (
 )
 
 _FIELDS: Final = ("files", "files[]", "file")
-_AROUND: Final = 1024 * 1024  # bytes of a form beside its files
+_AROUND: Final = 1024 * 1024  # bytes of a form besides its files
 _LONGEST_TITLE: Final = 255
 
 

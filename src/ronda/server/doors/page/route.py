@@ -38,7 +38,7 @@ _BUILD: Final = Build()
 
 
 class PageDoor:
-    """`abilities`: what models may do here beside answering, under the page's names for it."""
+    """`abilities`: what models may do here besides answering, under the page's names for it."""
 
     def __init__(
         self,

@@ -24,6 +24,6 @@ class AgentSettings(Struct, frozen=True):
     agent_tools: Annotated[
         dict[str, tuple[str, ...]],
         _agents(
-            "", "agents that an agent of the folder, or 'default' for the model, may call beside what its file says"
+            "", "agents that an agent of the folder, or 'default' for the model, may call besides what its file says"
         ),
     ] = {}

@@ -1,5 +1,5 @@
-"""The app stream, as a feature and an island: what screenshot-to-code's front end asks of a server, at /generate-code and beside
-it; and runs of POST /v1/runs that build a page. `tools/page` and `wire/app_stream` are of the same island.
+"""The app stream, as a feature and an island: what screenshot-to-code's front end asks of a server, at /generate-code and
+elsewhere; and runs of POST /v1/runs that build a page. `tools/page` and `wire/app_stream` are of the same island.
 
 feature     what the server knows of it; the rest is imported with the first request
 routes      the rows of the table of addresses

@@ -1,4 +1,4 @@
-"""What the front end asks for beside the socket: /api and /local-assets."""
+"""What the front end asks for besides the socket: /api and /local-assets."""
 
 from __future__ import annotations
 

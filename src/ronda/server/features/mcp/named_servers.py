@@ -1,4 +1,4 @@
-"""MCP servers that a request names → their tools, for this request alone.
+"""MCP servers that a request names → their tools, for this request only.
 
     with an address    one that the operator listed (--mcp-allow-url), and that has a public address: see `tools.fetch`
     without            one of the operator's own, by its name
@@ -67,7 +67,7 @@ class NamedServers:
 
     def has(self, need: Need) -> bool:
         """Whether what a need names is one of the operator's, or at an address that requests may name here. Raises BadRequest
-        for an address that the operator has not allowed beside others."""
+        for an address that the operator has not allowed besides others."""
         server = need.server
         if server is not None and not server.url:
             return self._own is not None and server.configured in [one.name for one in self._own.configs]

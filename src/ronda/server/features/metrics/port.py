@@ -1,4 +1,4 @@
-"""The port that figures alone are on: of this machine, and for names of this machine."""
+"""The port that has only figures: of this machine, and for names of this machine."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _guarded(app: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[byte
             return [b"ask for this port as localhost\n"]
         if environ.get("PATH_INFO") != "/metrics":
             start("404 Not Found", [("content-type", "text/plain")])
-            return [b"on this port there is /metrics alone\n"]
+            return [b"on this port there is /metrics only\n"]
         return app(environ, start)
 
     return answer

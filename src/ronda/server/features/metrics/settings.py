@@ -13,7 +13,7 @@ _metrics = partial(Setting, "figures for Prometheus")
 
 
 class MetricsOptions(Struct, frozen=True, forbid_unknown_fields=True):
-    """`enabled`: at /metrics of the server's own port. `port`: on a port of this machine alone. `owners`: how many
+    """`enabled`: at /metrics of the server's own port. `port`: on a port of this machine only. `owners`: how many
     owners are told apart; 0 names none."""
 
     enabled: bool = False

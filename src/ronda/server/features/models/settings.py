@@ -50,7 +50,7 @@ class ModelSettings(Struct, frozen=True):
         tuple[str, ...],
         _models(
             "",
-            "models beside the first, as `--model` given again names them, which requests ask for by name or as PROVIDER:NAME; "
+            "models besides the first, as `--model` given again names them, which requests ask for by name or as PROVIDER:NAME; "
             "see [several models](models.md#several-models-behind-one-server)",
         ),
     ] = ()
@@ -77,5 +77,5 @@ class ModelSettings(Struct, frozen=True):
 
     @property
     def named(self) -> dict[str, NamedModel]:
-        """All models beside the server's own, by the names that requests give. A name of [models] is that one."""
+        """All models besides the server's own, by the names that requests give. A name of [models] is that one."""
         return {spec.partition(":")[2]: NamedModel(spec) for spec in self.more_models} | self.models

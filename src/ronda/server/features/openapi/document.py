@@ -80,7 +80,7 @@ def _components(named: dict[str, Named]) -> dict[str, Any]:
         for one in waiting:
             schema = dict(one.schema) if one.schema is not None else schema_of(one.shape, named)
             written[one.name] = {"description": one.text, **schema} if one.text else schema
-            brought = written[one.name].pop("$defs", {})  # names that a schema brings along stand beside it
+            brought = written[one.name].pop("$defs", {})  # names that a schema brings along stand next to it
             assert not (twice := brought.keys() & (named.keys() | written.keys())), (
                 f"two shapes are named {sorted(twice)}"
             )

@@ -51,7 +51,7 @@ MOST_STEPS: Final = 1500  # of a series: a day of minutes
 LONGEST_SPAN: Final = 31 * 86400.0  # seconds
 _HOUR: Final = 3600.0
 _PIECES: Final = 60  # of the span that is shown
-_LATELY: Final = 5  # minutes that tokens a minute are the mean of: one alone jumps
+_LATELY: Final = 5  # minutes that tokens a minute are the mean of: a single one jumps
 # What goes through all runs of a day or a month, or through events, is looked up again after.
 _KEPT_SECONDS: Final = 30.0
 _TIMED_RUNS: Final = 40  # the newest: their events say how long the first token took

@@ -254,7 +254,7 @@ def _digest(owner: str) -> str:
 
 @contextmanager
 def new_archive(target: Path) -> Iterator[tarfile.TarFile]:
-    """Made anew, for the user alone who calls the command. Half of it is none."""
+    """Made anew; only the user who calls the command may read it. Half of it is none."""
     try:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:

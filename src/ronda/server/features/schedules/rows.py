@@ -149,7 +149,7 @@ class ScheduleRows(TableStore):
     # ---- firing ------------------------------------------------------------------------------------------------------
 
     async def claim(self, now: float) -> Claimed:
-        """What is due, for this process alone. Its schedules are due at their next times from then on."""
+        """What is due, for this process only. Its schedules are due at their next times from then on."""
         if not self._tables.is_there or not await self._is_due(now):
             return Claimed()
 

@@ -12,7 +12,7 @@ from typing import Final
 from ronda.server.features.sign_in.sign_ins import LIFETIME
 from ronda.server.http.incoming import Header, Incoming
 
-SECURE: Final = "__Host-ronda"  # browsers take a cookie of such a name over TLS alone, from the host itself
+SECURE: Final = "__Host-ronda"  # browsers take a cookie of such a name only over TLS, from the host itself
 PLAIN: Final = "ronda"
 
 

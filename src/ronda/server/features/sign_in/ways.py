@@ -1,4 +1,4 @@
-"""A way to sign in at the page beside giving a key: what another feature provides, and `GET /v1/login` lists."""
+"""A way to sign in at the page besides giving a key: what another feature provides, and `GET /v1/login` lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A header that a proxy sets → whose a request is. It counts from the proxy's own addresses alone.
+"""A header that a proxy sets → whose a request is. It is read only from the proxy's own addresses.
 
 Without the header a request needs an API key, also where this server has none: the way around the proxy leads nowhere.
 A request that this process passes on to another of the same server is known there by a proof, since it comes from no proxy.

@@ -41,7 +41,7 @@ _decode_web = msgspec.json.Decoder(WebTools).decode
 
 
 class WebSearch:
-    """`mode`: whether every request is offered it, or those alone that ask for it."""
+    """`mode`: whether every request is offered it, or only those that ask for it."""
 
     def __init__(
         self,
