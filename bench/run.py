@@ -123,7 +123,7 @@ def stop(*_: object) -> NoReturn:
 
 
 def measure(bench: Bench, section: Section) -> str:
-    """Measure a section, and say why if that was not possible: the others are worth seeing all the same."""
+    """Measure a section, and say why if that was not possible: the others are worth seeing anyway."""
     try:
         match section:
             case "local":

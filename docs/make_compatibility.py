@@ -33,12 +33,12 @@ Every address, and what becomes of every field of a request, door by door. `make
 which the server goes by.
 
 - **read**: it does what its dialect says.
-- **passed on**: the model's provider gets it. One that speaks another dialect gets what it has a word for; what would be lost is
+- **passed on**: the model's provider gets it. One that speaks another dialect gets what it knows, too; what would be lost is
   refused by name, or said in `warnings`.
 - **ignored**: it may be there, and changes nothing.
 - **refused**: a 400 (422 on Mistral's doors) that names the field.
 
-A field with `null` counts as left out.
+A field with `null` is treated as left out.
 """
 
 Table = Mapping[str, str]

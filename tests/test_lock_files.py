@@ -46,7 +46,7 @@ def wanted(requirement: Requirement, seen: dict[tuple[str, str], Requirement]) -
         seen[key] = requirement
         try:
             more = requires(requirement.name) or []
-        except PackageNotFoundError:  # not installed here; whether it is pinned can be told all the same
+        except PackageNotFoundError:  # not installed here; whether it is pinned can be told anyway
             continue
         for one in map(Requirement, more):
             if one.marker is None or one.marker.evaluate({"extra": extra}):

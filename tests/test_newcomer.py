@@ -161,7 +161,7 @@ class Newcomer:
             process.communicate(timeout=TIMEOUT)
 
     def open_page(self, url: str) -> None:
-        """Where this machine has no browser, or the page was not built, the rest of the path counts all the same."""
+        """Where this machine has no browser, or the page was not built, the rest of the path counts anyway."""
         browser = next(filter(None, map(shutil.which, BROWSERS)), None)
         if browser is None or not (BUILT / "index.html").is_file():
             return

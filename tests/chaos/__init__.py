@@ -1,1 +1,1 @@
-"""Servers that are killed, frozen and cut off, under load: what must hold all the same."""
+"""Servers that are killed, frozen and cut off, under load: what must hold anyway."""

@@ -60,7 +60,7 @@ class People:
                     del self._open[question]
 
     def _is_closed(self, server: Process, question: str, run: str) -> bool:
-        """An answer that was not acknowledged may have been taken all the same."""
+        """An answer that was not acknowledged may have been taken anyway."""
         shown = server.ask("GET", f"/runs/{run}")
         if not isinstance(shown, dict) or "questions" not in shown:
             return False

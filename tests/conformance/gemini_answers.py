@@ -79,7 +79,7 @@ def _compare_echo(exchange: Exchange) -> None:
     contents.add(user("?"))
     contents.add(ours.turn)
     written = json.loads(b"[" + contents.buffer + b"]")[1:]
-    # All of it, thoughts too, and what we have no word for; but a text alone may be in other pieces, and an empty one gone.
+    # All of it, thoughts too, and what we have no equivalent of; but a text alone may be in other pieces, and an empty one gone.
     same(_whole(written), _whole([{"role": "model", "parts": said.parts}]), "parts")
     same(
         meaning(written, set(_ids(said))), meaning([{"role": "model", "parts": said.parts}], set(_ids(said))), "meaning"

@@ -5,7 +5,7 @@ what the user said. We read the earlier request and its answer, add the rest, an
 recorded to the same messages, the ids of the calls (or the text) tell which one it was, read the naive way; where a recording
 was made again and the ids are new, the same calls with the same arguments do.
 
-A rule may excuse words the recorded client changed. It never excuses calls or results: those are compared all the same.
+A rule may excuse words the recorded client changed. It never excuses calls or results: those are compared anyway.
 """
 
 from __future__ import annotations

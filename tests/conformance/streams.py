@@ -45,7 +45,7 @@ class Ways(Struct, frozen=True):
     in_two: Sequence[int]
     short: Sequence[int]
     line_ends: Mapping[str, bytes] = CRLF
-    usage_may_follow: bool = False  # a stream whose last words on usage are missing is whole all the same
+    usage_may_follow: bool = False  # a stream whose last words on usage are missing is whole anyway
     may_fail: bool = False  # some recordings end with an error
 
 

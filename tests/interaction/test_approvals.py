@@ -174,7 +174,7 @@ def test_a_question_nobody_answers_in_time_is_a_no() -> None:
     answer = invoke_agent(Agent(model, tools=[box.tool()]), "go", approve=never, approval_timeout=0.01)
 
     assert (answer, box.sent) == ("sorry", [])
-    assert results(model) == ["Error: not run: nobody approved it in time."]
+    assert results(model) == ["Error: not run: no person approved it in time."]
 
 
 def test_a_tool_that_is_denied_never_runs_and_nobody_is_asked() -> None:

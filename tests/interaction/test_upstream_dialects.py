@@ -46,8 +46,8 @@ async def test_options_the_model_never_hears_of_are_warned_of_once(door: Door, s
 
     assert said.content == "Hello."
     assert said.warnings == [
-        "'logit_bias' is not sent: Gemini has no word for it",
-        "'parallel_tool_calls' is not sent: Gemini has no word for it",
+        "'logit_bias' is not sent: Gemini has no equivalent",
+        "'parallel_tool_calls' is not sent: Gemini has no equivalent",
     ]
 
 
@@ -115,7 +115,7 @@ async def test_a_warning_is_an_event_of_the_library_s_runs_too() -> None:
         await invoke_agent_async(agent, "go", on_event=events.append)
 
     assert [event.message for event in events if type(event) is Warned] == [
-        "'parallel_tool_calls' is not sent: Gemini has no word for it"
+        "'parallel_tool_calls' is not sent: Gemini has no equivalent"
     ]
 
 

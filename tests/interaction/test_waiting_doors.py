@@ -252,7 +252,7 @@ async def test_a_question_that_nobody_answers_closes_by_itself_and_the_run_goes_
         _, ended = await get(served, f"/runs/{headers['x-ronda-run']}")
 
     assert (heard.status, ended["state"], files.deleted) == (200, "finished", [])
-    assert "nobody approved it in time" in str(model.heard[1][-1])
+    assert "no person approved it in time" in str(model.heard[1][-1])
 
 
 async def test_a_question_whose_time_was_up_before_the_server_started_closes_then(door: Door) -> None:
@@ -295,7 +295,7 @@ async def test_a_run_that_is_not_stored_asks_nobody(door: Door, stream: bool) ->
         heard, _ = await send(served, "responses", body_for("responses", stream, store=False))
 
     assert (heard.end, files.deleted) == ("stop", [])
-    assert "nobody approved it in time" in str(model.heard[1][-1])
+    assert "no person approved it in time" in str(model.heard[1][-1])
 
 
 async def test_runs_that_wait_are_not_pruned(tmp_path: Any, door: Door) -> None:

@@ -1,4 +1,4 @@
-"""Large commits of the SQLite journal: made by a thread, so that the event loop goes on, and in order all the same."""
+"""Large commits of the SQLite journal: made by a thread, so that the event loop goes on, and in order anyway."""
 
 from __future__ import annotations
 

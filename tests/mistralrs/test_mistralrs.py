@@ -189,7 +189,7 @@ def test_a_server_may_leave_out_what_the_original_s_examples_leave_out(tmp_path:
 
     async def program() -> Any:
         request = ChatCompletionRequest(model="default", messages="hi", tool_choice="auto")  # type: ignore[arg-type]
-        return await made.send_chat_completion_request(request)  # an answer that is there, awaited all the same
+        return await made.send_chat_completion_request(request)  # an answer that is there, awaited anyway
 
     answer = asyncio.run(program())
     assert answer.choices[0].message.content == "done"

@@ -51,7 +51,7 @@ Conversation: TypeAlias = Sequence[Turn] | Sequence[Message | Mapping[str, Any]]
 
 class Source:
     """An agent or the path of one, looked at before it is known which span it belongs into: that of the call, or that of
-    the stream that the file asks for. `resolve` tells of the loading wherever it is called."""
+    the stream that the file asks for. `resolve` reports the loading wherever it is called."""
 
     def __init__(self, agent: AnyAgent) -> None:
         self._agent = agent

@@ -21,7 +21,7 @@ def question_with(text: str, paths: Sequence[str]) -> Inputs:
     if not paths:
         return text
     if len(paths) > MAX_FILES:
-        raise BadConfig(f"{len(paths)} files are attached; {MAX_FILES} are the most that go along")
+        raise BadConfig(f"{len(paths)} files are attached; at most {MAX_FILES} can go along")
     left = MAX_BYTES
     parts: list[dict[str, Any]] = []
     for path in paths:

@@ -89,7 +89,7 @@ class _TerminalLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info:
-            with suppress(OSError):  # a folder that cannot be written to: why the tool failed is shown all the same
+            with suppress(OSError):  # a folder that cannot be written to: why the tool failed is shown anyway
                 self._open().emit(record)
         if not record.exc_info or record.name != "ronda.tools":  # that a tool failed is shown where it happens
             self._shown.write(f"{record.getMessage()}\n")

@@ -21,7 +21,7 @@ class LargeMemory:
         """Called once in a while."""
         if self._is_done:
             return
-        try:  # the most that `getrusage` knows may be of the process that has started us
+        try:  # the maximum of `getrusage` may be that of the process that has started us
             with open("/proc/self/statm", "rb") as file:
                 pages = int(file.read().split()[1])
         except OSError:  # no file descriptor is left

@@ -217,7 +217,7 @@ class OpenCalls(Struct, gc=False):
 
 def denial(answer: Answered) -> str:
     """What the model reads of a call that was not approved."""
-    text = "nobody approved it in time" if answer.decision == "expired" else "it was not approved"
+    text = "no person approved it in time" if answer.decision == "expired" else "it was not approved"
     why = f": {answer.message.removesuffix('.')}" if answer.message else ""
     return f"Error: not run: {text}{why}."
 

@@ -67,7 +67,7 @@ def describe_found(found: Sequence[ToolSpec]) -> str:
     return "\n".join([f"{spec.name}: {spec.description.strip().partition(chr(10))[0][:_ABOUT]}" for spec in found])
 
 
-# ---- as dialects tell of a search: what was looked for, and the tools that were found -------------------------------------
+# ---- as dialects show a search: -- what was looked for, and the tools that were found -------------------------------------
 
 
 def searches_tools(call: ToolCall, tools: Mapping[str, ToolSpec]) -> bool:

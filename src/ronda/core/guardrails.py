@@ -32,7 +32,7 @@ Judged: TypeAlias = Judgement | Awaitable[Judgement]
 class Guardrails(Struct, frozen=True):
     """Each is a function, sync or async, that returns a `GuardrailResult` or a bool. One that fails has said no.
 
-    `input` sees all the model is about to be shown, before every model call. `output` sees what the model said before anyone else
+    `input` sees all the model is about to be shown, before every model call. `output` sees what the model said before anything
     else does. `tool` sees name and arguments of a call before it is run; the model is told about a no and goes on.
     """
 

@@ -18,7 +18,7 @@ from ronda.core.taint import may_leak
 from ronda.errors import BadConfig
 
 _STRICTNESS: dict[Approval, int] = {"auto": 0, "ask": 1, "deny": 2}
-_LONGEST = 4096  # characters of an argument that a pattern is tried on; a longer one counts as if it matched
+_LONGEST = 4096  # characters of an argument that a pattern is tried on; a longer one is treated as a match
 
 
 def strictest(modes: Iterable[Approval]) -> Approval:

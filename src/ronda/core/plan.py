@@ -71,7 +71,7 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
     is_agent: bool = False  # a call of it is a run of its own
     # What permission rules may call it by; some have a meaning of their own (`core.taint`).
     labels: tuple[str, ...] = ()
-    tool_type: str = ""  # as what events tell of its calls: code_execution, shell, web_search; "" is any other tool
+    tool_type: str = ""  # the kind that events give its calls: code_execution, shell, web_search; "" is any other tool
     origin: Origin | None = None
     is_hosted: bool = False  # the model's own service runs it, out of our sight
     deferred: bool = False  # the model is not shown it before it has looked for it
@@ -129,7 +129,7 @@ class Options(Struct, frozen=True, omit_defaults=True):
     reasoning_effort: str | None = None
     response_format: ResponseFormat | None = None
     extra: dict[str, Raw] = {}
-    native: dict[str, Raw] = {}  # fields that only an upstream of the caller's dialect has a word for …
+    native: dict[str, Raw] = {}  # fields that only an upstream of the caller's dialect has an equivalent of …
     native_api: str = ""  # … which is this one; no other wire is sent them
 
 

@@ -11,7 +11,7 @@ call is judged by what the model had read when it asked for it.
 A mark is a fact. It stands with the result that brought it (`ToolResult.marks`), so wherever a turn is carried over to, its marks
 are too, whether the tool is still there or not; what turns cannot carry, a run inherits in `RunStarted.marks`. Files count by
 being there: what people attach is private, what was fetched from an address is a stranger's. What tools of the model's own
-service give is never seen here: it counts as read with the model's first answer.
+service give is never seen here: it is treated as read with the model's first answer.
 """
 
 from __future__ import annotations

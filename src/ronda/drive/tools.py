@@ -1,4 +1,4 @@
-"""One tool call: arguments checked, the tool run within its time, what it shows meanwhile, and what comes of it made a result.
+"""One tool call: arguments checked, the tool run within its time, what it shows meanwhile, and its outcome made a result.
 
 Nothing a tool raises ends the loop: it is news for the model.
 """

@@ -88,7 +88,7 @@ def _range(at: At, exactly: bool) -> dict[str, Any]:
 
 
 def at_most(at: At) -> dict[str, Any]:
-    """A number is the most that is allowed."""
+    """A number is a limit: at most so much."""
     return _range(at, exactly=False)
 
 

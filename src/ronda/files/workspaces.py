@@ -77,7 +77,7 @@ class Workspaces:
         self._clock = clock
 
     def folder(self, owner: str, session: str) -> Path:
-        """The folder of a session, made if it is not there. It counts as used now."""
+        """The folder of a session, made if it is not there. From now it is in use."""
         place = self._place(owner, session)
         try:
             # A sandbox that has a uid of its own passes through these two, and may not look around in them.
@@ -116,7 +116,7 @@ class Workspaces:
         return self.folder(owner, session)
 
     def existing_folder(self, owner: str, session: str) -> Path | None:
-        """The folder of a session that has one. It does not count as used."""
+        """The folder of a session that has one. When it was last used stays as it was."""
         folder = self._place(owner, session) / "files"
         return folder if folder.is_dir() else None
 
@@ -162,7 +162,7 @@ class Workspaces:
                         remove_tree(place)
                     elif not place.name.startswith(_SPARE) and _last_use(place) <= over:
                         self._remove(place)
-                except OSError as error:  # of one session; the others' are removed all the same
+                except OSError as error:  # of one session; the others' are removed anyway
                     log.warning("the folder %s cannot be removed: %s", place, error)
 
     def _remove(self, place: Path) -> None:

@@ -69,6 +69,6 @@ def _tap_of(extension: Extension, run: Run) -> Tap | None:
 
 
 def tell_facts(extensions: Sequence[Extension], run: Run, facts: Sequence[Event]) -> None:
-    """Of a run that no task drives: facts that were journaled all the same, such as its end."""
+    """Of a run that no task drives: facts that were journaled anyway, such as its end."""
     if extensions and facts:
         FactTaps(run, extensions).tell(facts)

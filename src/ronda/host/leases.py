@@ -23,7 +23,7 @@ from ronda.wire.shared.door_request import OnBusy
 if TYPE_CHECKING:
     from ronda.store.claims import Claims
 
-LEASE_SECONDS: Final = 10.0  # after which a process that renews nothing counts as gone
+LEASE_SECONDS: Final = 10.0  # after which a process that renews nothing is treated as gone
 RENEW_SECONDS: Final = 1.0  # also how soon a run of another process makes room
 TRY_AGAIN: Final = 0.05  # seconds between two looks at what another process has leased
 

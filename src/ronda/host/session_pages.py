@@ -67,7 +67,7 @@ def _places(path: Sequence[NodeRow]) -> list[TurnPlace]:
 
 
 def _fill_in(said: Sequence[tuple[Turn, TurnPlace]], events: Sequence[Event]) -> None:
-    """What the events of a run tell of its turns; without events, rounds are counted."""
+    """What the events of a run say about its turns; without events, rounds are counted."""
     started = [event.at for event in events if type(event) is RunStarted]
     finished = _finished_rounds(events)
     counted, last = -1, None

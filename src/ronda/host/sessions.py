@@ -301,7 +301,7 @@ class SessionHost:
         left = await self._find_run(run, owner)
         if left is None or not is_in_session(left.start):
             return False
-        left.recover()  # where another is just about to write its end, it has none yet: what was under way is over all the same
+        left.recover()  # where another is just about to write its end, it has none yet: what was under way is over anyway
         await self._add(left)
         return True
 

@@ -66,7 +66,7 @@ class UnfinishedRun(Struct, frozen=True):
 
 
 class OpenQuestion(Struct, frozen=True, omit_defaults=True):
-    """A question that waits for a person, with what a list tells of it: of its tool no more than what it is, and in which round
+    """A question that waits for a person, with what a list shows of it: of its tool no more than what it is, and in which round
     the call was made."""
 
     question: Asked

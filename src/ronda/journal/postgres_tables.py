@@ -46,7 +46,7 @@ JOURNAL: Final = (
     ),
     # What it asks people, as a list of `OpenQuestion`; NULL in a run that has asked nothing, or not since there is this column.
     ("ALTER TABLE run ADD COLUMN questions BYTEA",),
-    # What lists tell of it (`tally`); NULL in a run that was begun before there were these columns.
+    # What lists show of it (`tally`); NULL in a run that was begun before there were these columns.
     (
         """ALTER TABLE run ADD COLUMN model TEXT, ADD COLUMN words TEXT, ADD COLUMN parent TEXT COLLATE "C",
             ADD COLUMN parent_call TEXT, ADD COLUMN run_group TEXT, ADD COLUMN rounds BIGINT, ADD COLUMN tool_calls BIGINT,

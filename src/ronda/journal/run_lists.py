@@ -1,6 +1,6 @@
 """Rows of `run` → pages of a list, counts, and open questions: the same for both databases, but for a few words (`Words`).
 
-No run's events are read. What a list tells of a run was written into its row when it happened: see `tally`.
+No run's events are read. What a list shows of a run was written into its row when it happened: see `tally`.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ MIGRATIONS: Final = (
     ),
     # What it asks people, as a list of `OpenQuestion`; NULL in a run that has asked nothing, or not since there is this column.
     ("ALTER TABLE run ADD COLUMN questions BLOB",),
-    # What lists tell of it (`tally`); NULL in a run that was begun before there were these columns.
+    # What lists show of it (`tally`); NULL in a run that was begun before there were these columns.
     (
         *[
             f"ALTER TABLE run ADD COLUMN {name} TEXT"

@@ -1,4 +1,4 @@
-"""Facts of a run → what a list tells of it: the first words of its input, its rounds, calls, tokens and cost, and how it ended.
+"""Facts of a run → what a list shows of it: the first words of its input, its rounds, calls, tokens and cost, and how it ended.
 
 A journal writes the figures of each run that is driven here into the run's row. So a list reads rows, and never a run's
 events. The row of a run that is under way may be some seconds old: see `buffers.FIGURES_EVERY`.

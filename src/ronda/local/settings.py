@@ -1,7 +1,7 @@
 """The caller's options → the engine's words for them, or a BadRequest that names what cannot be done.
 
 Every option works, is refused by name, or is on the short list of those that mean nothing to a model on this machine. How much
-to think is asked of every model by some clients; one that was not taught to answers all the same, with a warning.
+to think is asked of every model by some clients; one that was not taught to answers anyway, with a warning.
 Pure: the prompt, the number of tokens and the grammar are added where they are known.
 """
 

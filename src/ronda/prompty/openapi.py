@@ -135,7 +135,7 @@ def _parse(data: bytes, label: str) -> Json:
         tree = parse_yaml(decode_text(data, label))
     except BadYaml as error:
         raise BadDocument(f"{label} is not YAML that can be read: {error} (line {error.line})") from error
-    # Status codes are written as numbers in most documents; as keys they are text all the same.
+    # Status codes are written as numbers in most documents; as keys they are text anyway.
     faults = [fault for fault in tree.faults if not fault.is_non_text_key]
     if faults:
         raise BadDocument(f"{label} is not YAML that can be read: {faults[0].message} (line {faults[0].line})")

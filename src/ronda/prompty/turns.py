@@ -1,6 +1,6 @@
 """Messages ⇄ turns: `turns_of` is what a model call needs, `messages_of` what a caller of Prompty is shown.
 
-The Prompty profile of the wires. Where a message says something that the turns have no word for, the JSON in which the
+The Prompty profile of the wires. Where a message says something that the turns have no equivalent of, the JSON in which the
 provider's dialect says it rides along and goes out as it is; other dialects get the turn only:
 
     a name, and whatever else a marker or thread   OpenAI chat has it besides role and content, on every message

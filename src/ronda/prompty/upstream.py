@@ -220,7 +220,7 @@ def _asking_for(base_url: str | None, query: str) -> str:
 
 # A file's model options → the loop's options, in the words of the provider that is asked.
 #
-# What a provider has no word for is left out without a sound, as the specification has it; `additionalProperties` go out as
+# What a provider has no equivalent of is left out without a sound, as the specification has it; `additionalProperties` go out as
 # they are and override nothing. `stream` among them is the file's wish for a stream, and no field of a request.
 
 ANTHROPIC_TOKENS: Final = 4096  # the specification's default, where the wire would ask for what the model allows
@@ -254,7 +254,7 @@ def options_of(prompty: Prompty, kind: str) -> Options:
         extra["max_completion_tokens"] = Raw(_encode(limit))  # never the deprecated max_tokens
     if limit is None and kind == "anthropic":
         limit = ANTHROPIC_TOKENS
-    takes_more = kind != "openai"  # the Responses API has no word for these
+    takes_more = kind != "openai"  # the Responses API has no equivalent of these
     known = Options(
         max_tokens=limit,
         temperature=options.temperature,

@@ -154,7 +154,7 @@ class Anthropic:
 def _can_do_without(error: UpstreamError, body: Body, request: ModelRequest) -> bool:
     """Whether what this error is about can be left out, and was not before. It comes before anything of an answer does."""
     if body.grammars and is_about_grammar(error):
-        body.grammars = False  # the loop checks arguments and answers all the same
+        body.grammars = False  # the loop checks arguments and answers anyway
         return True
     return is_about_seal(error) and body.leave_seals_out(request)
 

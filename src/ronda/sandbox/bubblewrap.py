@@ -36,7 +36,7 @@ class Descriptors(Struct, frozen=True):
 
 
 def accounts(user: User) -> tuple[bytes, bytes]:
-    """What stands in for /etc/passwd and /etc/group: the sandbox's user, and nobody."""
+    """What stands in for /etc/passwd and /etc/group: the sandbox's user, and the system's `nobody`."""
     passwd = f"sandbox:x:{user.uid}:{user.gid}::{WORKSPACE}:/bin/sh\nnobody:x:65534:65534::/nonexistent:/bin/false\n"
     group = f"sandbox:x:{user.gid}:\nnogroup:x:65534:\n"
     return passwd.encode(), group.encode()

@@ -51,7 +51,7 @@ _TERMINAL_TRICKS = (0x5412, 0x541C, 0x5423)  # TIOCSTI, TIOCLINUX, TIOCSETD
 # Flags, versions, keys and seals of a file, which its owner may set by a descriptor that only reads: FS_IOC_SETFLAGS (two sizes),
 # SETVERSION, FSSETXATTR, SET_ENCRYPTION_POLICY, ENABLE_VERITY.
 _FILE_FLAGS = (0x40086602, 0x40046602, 0x40087602, 0x401C5820, 0x800C6613, 0x40806685)
-# Room on the disk that nothing is written to. No limit of the kernel's knows of it, and in a moment it would be all there is.
+# Room on the disk that nothing is written to. No limit of the kernel's covers it, and in a moment it would be all there is.
 # Programs do without, since not every disk has that: FS_IOC_RESVSP, RESVSP64, ZERO_RANGE; `fallocate`, unless it gives room back.
 _RESERVATIONS = (0x40305828, 0x4030582A, 0x40305839)
 _PUNCH_HOLE = 2
@@ -219,7 +219,7 @@ class _Program:
                 0,
                 1,
                 _ACCESS_MODE | _TRUNCATE,
-            ),  # mode 3: neither to read nor to write, and truncates all the same
+            ),  # mode 3: neither to read nor to write, and truncates anyway
             _error(errno.EPERM),
             (_RETURN, 0, 0, _ALLOW),
         ]

@@ -105,7 +105,7 @@ class Start:
                 if proxy is not None and listening is not None:
                     await proxy.serve(await _receive_listener(listening))
         except (OSError, TimeoutError, ValueError) as error:
-            if process.ended_for != "exited":  # the watchdog was faster: `wait` tells of what there was too much
+            if process.ended_for != "exited":  # the watchdog was faster: `wait` says of what there was too much
                 return process
             await process.end()
             raise ToolFailed(f"the sandbox did not start: {error or 'it took too long'}") from error

@@ -80,7 +80,7 @@ def _merge(merged: Schema, keyword: str, value: Any, lost: Lost) -> None:
         if common:
             merged[keyword] = common[0] if len(common) == 1 else common
         else:
-            lost()  # nothing fits, which no provider has a word for
+            lost()  # nothing fits, which no provider has an equivalent of
     elif keyword == "required" and isinstance(mine, list) and isinstance(value, list):
         merged[keyword] = list(dict.fromkeys([*mine, *value]))
     elif keyword in _MAPS and isinstance(mine, dict) and isinstance(value, dict):

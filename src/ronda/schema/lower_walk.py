@@ -149,7 +149,7 @@ class Walk:
                     if other in out and out[other] is not True:
                         dropped[other] = out.pop(other)
         if out.get("enum") == []:
-            dropped["enum"] = out.pop("enum")  # nothing fits: there is no word for that
+            dropped["enum"] = out.pop("enum")  # nothing fits: it cannot be said
             self.loosen()
         formats, string_format = self._rules.formats, out.get("format")
         if formats is not None and isinstance(string_format, str) and string_format not in formats:
@@ -191,7 +191,7 @@ class Walk:
             for branch in out["allOf"]:
                 merged = both(merged, branch, self.loosen)
             if merged is False:
-                self.loosen()  # nothing fits: there is no word for that
+                self.loosen()  # nothing fits: it cannot be said
                 merged = {}
             out.clear()
             out.update(merged)

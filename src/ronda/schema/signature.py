@@ -47,7 +47,7 @@ class Signature:
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """JSON values as the annotated types, ready for `fn(**bound)`. What is absent is left to the function's defaults.
 
-        A hidden parameter that is given all the same was put there by the host, and passes as it is.
+        A hidden parameter that is given anyway was put there by the host, and passes as it is.
         """
         bound: dict[str, Any] = {}
         misfits = [f"{name}: missing" for name in self.parameters["required"] if name not in arguments]

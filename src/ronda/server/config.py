@@ -285,7 +285,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
         int,
         _limits(
             "--max-answer-bytes N",
-            "the most that is taken of one answer of a model",
+            "how large one answer of a model may be",
             details="Counted as it arrives; a larger answer ends with an error.",
             unit="bytes",
             least=1,

@@ -46,7 +46,7 @@ class DbosQueue:
         await self._table.enqueue(run, most, per_owner)
         try:
             await self._executor.add(run.run)
-        except StoreError as error:  # it is queued all the same: the process that claims it adds it
+        except StoreError as error:  # it is queued anyway: the process that claims it adds it
             _log.warning("the run %s waits, and DBOS does not show it: %s", run.run, error)
 
     async def claim(

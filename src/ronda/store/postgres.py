@@ -1,6 +1,6 @@
 """The address of a PostgreSQL database becomes connections, each with a thread that waits for it. The event loop never does.
 
-    database = Database("postgresql://…")     one connection is made at once: a wrong address is heard of when a server starts
+    database = Database("postgresql://…")     one connection is made at once: a wrong address is found when a server starts
     await database.write(job)                 one transaction; see `store.sql` for what a job is
 
 While the database is away (a restart, a network that is down) callers are held up, for `OUTAGE` seconds at the most, and

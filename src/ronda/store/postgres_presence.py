@@ -3,7 +3,7 @@
     process ──► "I am here, for five seconds more" ──► a row, by the database's clock only
     process ──► NOTIFY: "run x has 12 events" ─────────► those that wait for news of it, in any process
 
-A process whose time is up counts as gone: it died, is frozen, or cannot reach the database. Only one that has been there for
+A process whose time is up is treated as gone: it died, is frozen, or cannot reach the database. Only one that has been there for
 as long itself may judge: after an outage of the database the time of all is up, and no process is gone.
 """
 
@@ -189,7 +189,7 @@ class PostgresPresence:
                         " ".join(str(error).split()),
                     )
                 self._leaving.wait(self._probe_every / 4)
-            except Exception as error:  # a process whose thread has ended would count as gone
+            except Exception as error:  # a process whose thread has ended would be treated as gone
                 _log.error("the look at other processes ended, and is started again", exc_info=error)
                 self._leaving.wait(self._probe_every)
 

@@ -50,7 +50,7 @@ CATALOG: Final = write_tables(
     ),
 )
 
-# Who is there, and what one asks of another. A process that is alive says so again and again: `until` is when it counts as gone.
+# Who is there, and what one asks of another. A process that is alive says so again and again: at `until` it is treated as gone.
 PROCESSES: Final = (
     (
         """CREATE TABLE process (

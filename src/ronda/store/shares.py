@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def level(sizes: Iterable[int], most: int) -> int:
-    """The most that one may keep, so that all together keep `most`."""
+    """How much one may keep at most, so that all together keep at most `most`."""
     left = most
     ordered = sorted(sizes)
     for at, size in enumerate(ordered):

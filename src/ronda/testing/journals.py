@@ -192,7 +192,7 @@ class JournalContract(RunListContract):
     async def test_13_a_run_is_resumed_where_it_ended(self) -> None:
         async with self.opened() as journal:
             journal.append("a", [start("a"), ModelStarted(0)])
-            journal.release("a")  # without a barrier: what was appended is kept all the same
+            journal.release("a")  # without a barrier: what was appended is kept anyway
             assert _facts(await journal.resume("a")) == [start("a"), ModelStarted(0)]
             journal.append("a", finish())
             await journal.barrier("a")

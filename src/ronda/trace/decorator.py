@@ -34,7 +34,7 @@ def trace(
         function: Any function or method. A generator's result is the list of what it gave.
         name: The span's name, if not the function's.
         ignore: Parameters that are not told, beside `self` and `cls`.
-        emitted: More keys and values to tell of every call.
+        emitted: More keys and values to record with every call.
     """
     if function is None:
         return lambda function: trace_one(function, name, ignore, emitted)

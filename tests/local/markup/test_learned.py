@@ -11,7 +11,7 @@ from tests.local.markup.shapes import OWN, Shape
 from ronda.local.markup.learned import learn
 
 OUTPUTS = [output for shape in LEARNED for output in outputs(shape)]
-# Shapes that we know anyway, and that can be learned all the same.
+# Shapes that we know, and that can be learned from templates, too.
 LEARNABLE = ("Qwen3-Coder", "GLM 4.6", "GLM 4.7", "Hunyuan 3", "MiniMax M2", "Kimi K2", "DeepSeek V3.1")
 
 

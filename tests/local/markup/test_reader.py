@@ -188,7 +188,7 @@ VARIANTS: Final[list[tuple[str, str, tuple[AssistantPart, ...]]]] = [
     ),
     ("qwen_xml", '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>', (call("now", "{}"),)),
     ("qwen_xml", "<tool_call>\n<function=now>\n</function>\n</tool_call>", (call("now", "{}"),)),
-    # What opens the wrapper is left out before a call's own tag, and its end may come all the same.
+    # What opens the wrapper is left out before a call's own tag, and its end may come anyway.
     ("qwen_xml", "<function=now>\n</function>\n</tool_call>", (call("now", "{}"),)),
     (
         "qwen_xml",

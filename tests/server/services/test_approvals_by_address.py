@@ -95,7 +95,7 @@ async def test_what_nobody_decides_expires(door: Door, name: str, stream: bool) 
         status, _ = await post_decision(served, asked.ids[0])
 
     assert (status, files.deleted) == (404, [])
-    assert "nobody approved it in time" in results(model)
+    assert "no person approved it in time" in results(model)
 
 
 @AT_EACH_DOOR
@@ -106,7 +106,7 @@ async def test_an_operator_may_deny_what_nobody_decides_while_the_stream_waits(d
         heard = await watch(served, name)
 
     assert (heard.text, heard.end, files.deleted) == ("It is gone.", "stop", [])
-    assert "nobody approved it in time" in results(model)
+    assert "no person approved it in time" in results(model)
 
 
 WRONG: dict[str, tuple[Any, int, str]] = {

@@ -62,7 +62,7 @@ export class Variant {
   mark(isKept: boolean): void {
     if (this.isKept === isKept) return;
     this.isKept = isKept;
-    void api.keepRun(this.id, isKept).catch(() => undefined); // the choice holds here all the same
+    void api.keepRun(this.id, isKept).catch(() => undefined); // the choice holds here anyway
   }
 
   private take(event: RunEvent, position: string): void {

@@ -102,7 +102,7 @@ function Doctor({ findings }: { findings: Finding[] }): VNode | null {
   );
 }
 
-/** What waits for this key's owner is theirs to decide all the same. */
+/** What waits for this key's owner is theirs to decide anyway. */
 function NoRight({ data }: { data: OperateData }): VNode {
   return (
     <div class="operate" tabIndex={0} role="region" aria-label="What this key may see">

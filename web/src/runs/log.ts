@@ -69,7 +69,7 @@ export class RunLog {
   private take(event: RunEvent, position: string): void {
     if (event.type === "run_started") void api.run<RunRow>(this.id).then((row) => (this.agent.value = row.agent ?? ""), () => undefined);
     if (event.type === "model_started") this.roundAt = event.at ?? 0;
-    // What a round says that began after this page opened is heard as it comes.
+    // What a round says that began after this page opened is shown as it comes.
     const heardAt = isPreview(event) && this.roundAt >= this.openedAt ? Date.now() / 1000 : 0;
     this.events.push(logged(event, position, heardAt));
     fold(this.run, event, position, touch);

@@ -1,6 +1,6 @@
 // The list of sessions, with the state of each, and what waits for a person in all of them.
 //
-// Lists are read when the server tells of a change, when the page does something, and when another tab has.
+// Lists are read when the server reports a change, when the page does something, and when another tab has.
 import { computed, effect, signal, untracked } from "@preact/signals";
 import { type Approval, Problem, type RunRow, type SessionRow, api } from "../api";
 import { firstWords } from "../format";

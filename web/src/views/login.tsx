@@ -48,7 +48,7 @@ export function Login(): VNode {
           Ronda
         </div>
         <h1 id="login-title">Log in with your key</h1>
-        <p class="t2">{wasIn ? "Your key is not taken any more. What you wrote is kept." : "This server answers only those who have one."}</p>
+        <p class="t2">{wasIn ? "Your key is not taken any more. What you wrote is kept." : "This server answers only clients that have one."}</p>
         <label class="strong" for="login-key">
           Key
         </label>

@@ -79,7 +79,7 @@ function countOf(view: View): number {
   return view === "runs" ? running.value : view === "operate" ? approvals.value.length : 0;
 }
 
-/** What that number means, for those who do not see its colour. */
+/** What that number means, for readers who do not see its colour. */
 function meaningOf(view: View): string {
   return countOf(view) === 0 ? "" : view === "runs" ? " running" : " wait for you";
 }

@@ -124,7 +124,7 @@ class _RequestId:
 
 
 def _can_think(target: Target, request: MessagesRequest) -> bool:
-    """Clients ask every model to think as much as it sees fit; one that cannot should answer all the same."""
+    """Clients ask every model to think as much as it sees fit; one that cannot should answer anyway."""
     if request.effort is None:
         return True
     try:

@@ -290,7 +290,9 @@ FILES: Final[dict[str, Operation]] = {
     "DELETE /v1/files/{id}": Operation(summary="Delete a file", answer=_DELETED),
     "GET /v1/files/{id}/content": Operation(summary="The file itself", answer=Any, kind=_BYTES),
     "GET /v1/files/{id}/url": Operation(
-        summary="A link that anybody may load for a while", query={"expiry": (int, "hours")}, answer={"url": str}
+        summary="A link that loads the file for a while, without a key",
+        query={"expiry": (int, "hours")},
+        answer={"url": str},
     ),
     "GET /v1/file-links/{token}": Operation(summary="The file behind a link", answer=Any, kind=_BYTES),
     "POST /v1/containers": Operation(

@@ -69,7 +69,7 @@ class Finding(Struct, frozen=True):
     """What is wrong with the settings: in a sentence that names the setting and the way out."""
 
     problem: str
-    is_fatal: bool = True  # else the server starts all the same, and logs it
+    is_fatal: bool = True  # else the server starts anyway, and logs it
 
 
 class Chore(Struct, frozen=True):

@@ -3,7 +3,7 @@
 A read brings up to 256 kB. That may be eight thousand requests, or forty thousand frames of a WebSocket: the next piece is looked
 at when those of the last one have been taken, so that they need not all be kept.
 
-A client that takes nothing of what waits for it, for `stall_seconds`, counts as gone: its model is held back meanwhile.
+A client that takes nothing of what waits for it, for `stall_seconds`, is treated as gone: its model is held back meanwhile.
 """
 
 from __future__ import annotations

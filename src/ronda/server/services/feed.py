@@ -106,7 +106,7 @@ class Channel:
             await self._look_at_sessions()
 
     async def _look_at_newest(self) -> None:
-        """What other processes did with the same file, of which nothing is heard."""
+        """What other processes did with the same file, and sent no notice of."""
         await self._look_at_runs(RunQuery(self.owner, limit=50))
         await self._look_at_runs(RunQuery(self.owner, states=("queued", "running", "waiting"), limit=100))
         await self._look_at_sessions()
@@ -242,7 +242,7 @@ class Feed:
         return self._others.peers is not None and self._others.replicas is None
 
     def session_changed(self, owner: str) -> None:
-        """By a request about the session itself. What runs add to it is heard of with their ends."""
+        """By a request about the session itself. What runs add to it is reported with their ends."""
         if (channel := self._channels.get(owner)) is not None:
             channel.hear(None)
         if (replicas := self._others.replicas) is not None:

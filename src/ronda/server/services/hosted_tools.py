@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _WHY: Final[dict[Approval, str]] = {
     "deny": "it is denied here (--agent-permission, or a rule for it)",
-    "ask": "a person has to approve each call here (--agent-permission, or a rule for it), and the model's own service would ask "
-    "nobody",
+    "ask": "a person has to approve each call here (--agent-permission, or a rule for it), and the model's own service would "
+    "not ask",
 }
 
 

@@ -1,4 +1,4 @@
-"""A run as lists tell of it → JSON: the rows of GET /v1/runs, which GET /v1/events has, too."""
+"""A run as lists show it → JSON: the rows of GET /v1/runs, which GET /v1/events has, too."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Workbench:
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
             task = self._sessions[key] = asyncio.ensure_future(self._open(context))
         elif self._shared is None:
-            self._find_folder(context)  # it counts as used
+            self._find_folder(context)  # which marks it as used
         return await asyncio.shield(task)
 
     def collector(self, session: Session, tool: str, context: ToolContext) -> Collector:

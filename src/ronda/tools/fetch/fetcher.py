@@ -285,7 +285,7 @@ def _session(addresses: Sequence[str] | None, *, is_https: bool) -> aiohttp.Clie
     """A session whose connections go to these addresses, whatever the name: for one request, so that nothing is shared. None: to
     wherever the name leads, which is that of a proxy.
 
-    The certificate has to be the name's all the same.
+    The certificate has to be the name's anyway.
     """
     tls = tls_context() if is_https else True  # which takes a while to make
     return aiohttp.ClientSession(

@@ -1,6 +1,6 @@
 """A person's consent → a token that is kept in a file, and used and renewed from there: OAuth in the browser, for MCP servers.
 
-    log_in(server, person)     register Ronda with the server's authorization service, let a person consent, keep what comes of it
+    log_in(server, person)     register Ronda with the server's authorization service, let a person consent, keep the tokens
     kept_login(server)         what a connection then shows the server; it renews the token, and asks no person
 
 The protocol itself is the SDK's. A file is readable by its owner only, and belongs to one name at one address.

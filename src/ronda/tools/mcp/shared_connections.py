@@ -18,7 +18,7 @@ from ronda.tools.mcp.connection import Connection
 
 IDLE_SECONDS: Final = 300.0
 MAX_AWAKE: Final = 64  # on one loop; beyond that, those sleep first that were called longest ago
-MAX_KNOWN: Final = 1_000  # a run that waits for a person holds on to its connection all the same
+MAX_KNOWN: Final = 1_000  # a run that waits for a person holds on to its connection anyway
 
 
 class _Pool:

@@ -151,9 +151,7 @@ def _parameters(
     ):  # the operation's own come last, and count
         one = document.follow(one)
         fields[one.text("in"), one.text("name")] = one
-    for name in re.findall(
-        r"\{([^{}]+)\}", path
-    ):  # a document that forgets to declare them: they are needed all the same
+    for name in re.findall(r"\{([^{}]+)\}", path):  # a document that forgets to declare them: they are needed anyway
         fields.setdefault(("path", name), Place({"in": "path", "name": name, "schema": {"type": "string"}}))
     parameters: list[Parameter] = []
     properties: dict[str, Any] = {}

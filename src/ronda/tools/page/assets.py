@@ -111,7 +111,7 @@ class PageAssets:
         """Whole or not at all, since others may read it at once; nothing to do where it is there already."""
         path = self._folder / name
         if path.exists():
-            os.utime(path)  # an upload that comes again counts as new
+            os.utime(path)  # an upload that comes again is as new
             return True
         if self._sweep() + len(data) > self._max_total:
             return False

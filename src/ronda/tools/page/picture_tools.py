@@ -100,7 +100,7 @@ async def generate_images(
 GENERATE_IMAGES: Final = PageFunction(
     page_spec(
         "generate_images",
-        "Draw pictures that the page needs and nobody has. Gives an address for each prompt.",
+        "Draw pictures that the page needs and that are not there yet. Gives an address for each prompt.",
         _GENERATE,
         repeatable=False,  # pictures cost money
     ),

@@ -19,7 +19,7 @@ from ronda.tools.page.cdn import Cdn
 from ronda.tools.page.pictures import read_data_url
 from ronda.tools.page.project import PageProject
 
-# A name that is this machine's own by definition, so that the page counts as a secure one; it is never looked up.
+# A name that is this machine's own by definition, so that browsers treat the page as a secure one; it is never looked up.
 ORIGIN: Final = "http://preview.localhost/"
 
 # The hash of one version, which another is not; a browser would refuse it.

@@ -2,7 +2,7 @@
 
 A token is taken for four bytes of text, which is about right for English and for JSON, too many for other alphabets' letters
 (two to four bytes each, and most of them a token); each turn and each tool costs a few more for what marks it. A picture is
-taken for 1500, the most that Anthropic's models spend on one; a file for what its text would be.
+taken for 1500, the maximum that Anthropic's models spend on one; a file for what its text would be.
 """
 
 from __future__ import annotations

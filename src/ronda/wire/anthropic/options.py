@@ -1,8 +1,8 @@
 """Everything of a request but its messages.
 
-What other dialects call otherwise is translated; what the API has no word for is in `IGNORED`, with the reason. Of what came by
-Chat Completions nothing else goes out; any other field does, as the caller wrote it, and the API refuses by name what it does
-not know.
+What other dialects call otherwise is translated; what the API has no equivalent of is in `IGNORED`, with the reason. Of what
+came by Chat Completions nothing else goes out; any other field does, as the caller wrote it, and the API refuses by name what it
+does not know.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _OWN: Final = frozenset(
     {"messages", "model", "system", "tools", "tool_choice", "stream", "stop_sequences", "temperature", "top_p"}
 )
 
-# What the API has a word for, by its own name or by that of Chat Completions.
+# What the API has, by its own name or by that of Chat Completions.
 _TAKEN: Final = frozenset({*OWN, *IGNORED, *_SAID_OTHERWISE, *_OWN, *SAMPLING, "output_format"})
 
 # Tokens to think, for models that take a number; the least they take is 1024.

@@ -185,7 +185,7 @@ class _Metadata(Struct, frozen=True):
 
 
 def _check_own(fields: dict[str, Raw]) -> None:
-    """What is passed on or ignored must make sense all the same: a mistake in it is one."""
+    """What is passed on or ignored must make sense anyway: a mistake in it is one."""
     field(fields, "metadata", _Metadata, None)
     field(fields, "service_tier", Literal["auto", "standard_only"], None)
     field(fields, "speed", Literal["standard", "fast"], None)

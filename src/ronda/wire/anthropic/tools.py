@@ -40,7 +40,7 @@ def write_tools(
     tools: tuple[ToolSpec, ...], names: Names, model: Model, stream: bool, grammars: bool = True
 ) -> list[Raw | dict[str, Any]]:
     schemas = [lower_json(bytes(tool.parameters), ANTHROPIC) for tool in tools]
-    # Asked for only where it qualifies: one schema that does not would fail the whole request. The loop checks all the same.
+    # Asked for only where it qualifies: one schema that does not would fail the whole request. The loop checks anyway.
     wants_strict = [tool.strict is True and model.formats and grammars and not is_ours(tool) for tool in tools]
     fits = iter(
         strict_within([schema for schema, wants in zip(schemas, wants_strict, strict=True) if wants], ANTHROPIC)

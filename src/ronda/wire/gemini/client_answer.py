@@ -344,7 +344,7 @@ class _Fold:
             raise UpstreamBroken(
                 f"the model stopped with {finish}: {self._message or 'no reason given'}", retryable=True
             )
-        # A call of an undeclared function (UNEXPECTED_TOOL_CALL) is there all the same: the loop tells the model so.
+        # A call of an undeclared function (UNEXPECTED_TOOL_CALL) is there anyway: the loop tells the model so.
         return _STOPS.get(finish, "stop")
 
     def _native(self) -> Native | None:

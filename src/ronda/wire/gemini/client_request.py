@@ -46,7 +46,7 @@ class Body(RequestBody[Contents, bytes]):
             tool_config["functionCallingConfig"] = choice
         rest |= write_options(request.options, model_of(model), bool(request.tools), tool_config)
         for name in unsent(request.options):
-            self.changes.tell("option_unsent", f"'{name}' is not sent", "Gemini has no word for it")
+            self.changes.tell("option_unsent", f"'{name}' is not sent", "Gemini has no equivalent")
         return b"]," + encode(rest)[1:] if rest else b"]}"
 
 

@@ -31,7 +31,7 @@ JOINED: Final = frozenset({"generationConfig", "toolConfig", "tools"})
 
 
 def unsent(options: Options) -> tuple[str, ...]:
-    """The fields of a request that Gemini has no word for."""
+    """The fields of a request that Gemini has no equivalent of."""
     known = RENAMED.keys() | OWN | JOINED
     names = [name for name, value in options.extra.items() if name not in known and value != NULL]
     # There is no switch for it (docker-agent#2959).

@@ -247,7 +247,7 @@ class _Fold:
             last.was_open = not is_closed
         last.is_closed = is_closed and last.was_open
         for piece in [{"text": Raw(encode(content))}] if isinstance(content, str) else content:
-            if "text" not in piece:  # a reference, which we have no word for
+            if "text" not in piece:  # a reference, which we have no equivalent of
                 last.texts.append({name: value.copy() for name, value in piece.items()})
             elif text := decode_text(piece["text"]):
                 out.append(ReasoningDelta(text))

@@ -30,7 +30,7 @@ RENAMED: Final = {"max_completion_tokens": "max_tokens"}
 
 
 def unsent(options: Options, agent: bool = False) -> tuple[str, ...]:
-    """The fields of a request that Mistral has no word for."""
+    """The fields of a request that Mistral has no equivalent of."""
     known = PASSED_ON | RENAMED.keys() | (frozenset() if agent else OF_THE_MODEL)
     names = [name for name, value in options.extra.items() if name not in known and value != NULL]
     if agent:
@@ -90,7 +90,7 @@ class Body(RequestBody[Messages, bytes]):
             rest["response_format"] = _write_format(options.response_format)
         dropped = unsent(options, self._agent)
         for name in dropped:
-            why = "the agent has its own" if name in ("temperature", "top_p") else "Mistral has no word for it"
+            why = "the agent has its own" if name in ("temperature", "top_p") else "Mistral has no equivalent"
             self.changes.tell("option_unsent", f"'{name}' is not sent", why)
         extra = {name: value for name, value in options.extra.items() if name not in dropped and value != NULL}
         rest |= {RENAMED.get(name, name): value for name, value in extra.items()}

@@ -1,7 +1,7 @@
 """/v1/agents/completions as its server, the way in: request bytes → turns, tools, choice and options; or a 422.
 
 Closed, as Mistral's own API is: a field that is not known is refused by name. It does not know which agents or upstreams
-there are: what only some upstreams have a word for is put aside as `hints`, for the upstreams that know them.
+there are: what only some upstreams have an equivalent of is put aside as `hints`, for the upstreams that know them.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ _HINTS: Final = ("prediction", "prompt_cache_key", "prompt_mode", "metadata", "g
 
 
 class CompletionRequest(DoorRequest, frozen=True, kw_only=True):
-    """`hints` are fields that only some upstreams have a word for; `guardrail_level` says that a guardrail must be asked."""
+    """`hints` are fields that only some upstreams know; `guardrail_level` says that a guardrail must be asked."""
 
     chose: bool = False  # a choice among the tools was made, which holds whatever the agent's is
     hints: dict[str, Raw] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """Text completions as their server, the way out: events → SSE bytes, or one JSON body. Both are folds of the same events.
 
-What is shown when is decided in `wire.shared.showing`. A model's reasoning is not shown: the API has no word for it.
+What is shown when is decided in `wire.shared.showing`. A model's reasoning is not shown: the API has no equivalent.
 """
 
 from __future__ import annotations

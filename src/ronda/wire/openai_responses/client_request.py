@@ -118,7 +118,7 @@ class Body(RequestBody[Items, bytes]):
         for name, value in passed_on(extra, _OWN, self.changes).items():
             if name == "prediction":
                 self.changes.tell(
-                    "option_unsent", "'prediction' is not sent", "it is a hint that this API has no word for"
+                    "option_unsent", "'prediction' is not sent", "it is a hint that this API has no equivalent of"
                 )
             elif not self._quirks.foreign or bytes(value) not in _AS_USUAL.get(name, ()):
                 fields[name] = value
@@ -164,7 +164,7 @@ _OWN = frozenset(
     ["input", "model", "tool_choice", "parallel_tool_calls", "stream", "temperature", "top_p", "max_output_tokens"]
 )
 
-# What this API has a word for, by its own name or by that of Chat Completions.
+# What this API has, by its own name or by that of Chat Completions.
 _TAKEN = frozenset(
     ["include", "instructions", "logprobs", "max_completion_tokens", "max_tokens", "max_tool_calls", "metadata", "prediction",
      "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier",

@@ -40,9 +40,9 @@ FIELDS: Final[dict[str, str]] = {
     "instructions": "read",
     "prompt_cache_key": "passed on",
     "service_tier": "passed on, where it is not auto or default",
-    "prompt_cache_options": "passed on: to an upstream of this API; others have no word for it",
-    "prompt_cache_retention": "passed on: to an upstream of this API; others have no word for it",
-    "image": "passed on: to an upstream of this API; others have no word for it",
+    "prompt_cache_options": "passed on: to an upstream of this API; others have no equivalent",
+    "prompt_cache_retention": "passed on: to an upstream of this API; others have no equivalent",
+    "image": "passed on: to an upstream of this API; others have no equivalent",
 }
 
 

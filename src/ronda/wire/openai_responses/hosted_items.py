@@ -30,7 +30,7 @@ class RunningCall(OutputItem):
         return self._id.decode()
 
     def progress(self, progress: ToolProgressed) -> None:
-        """The API has no word for it, but for commands."""
+        """The API has no equivalent, but for commands."""
 
     @abstractmethod
     def end(self, result: ToolResult, tools: ToolRecords) -> None: ...

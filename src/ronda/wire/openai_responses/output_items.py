@@ -22,7 +22,7 @@ _PIECE = b"event: response.output_text.delta\ndata: " + _BARE_PIECE + b"\n"
 
 
 class Frames:
-    """Numbered events → bytes. What is not written (a plain answer's, or what was seen before) is counted all the same."""
+    """Numbered events → bytes. What is not written (a plain answer's, or what was seen before) is counted anyway."""
 
     __slots__ = ("_after", "_out", "_sse", "_with_ids", "count", "obfuscated", "writing")
 
@@ -296,7 +296,7 @@ class Thoughts(OutputItem):
 
 
 class _Form(NamedTuple):
-    """How a call is said: the item's type, where its content is, and the events that tell of it."""
+    """How a call is said: the item's type, where its content is, and the events that report it."""
 
     type: bytes
     member: bytes

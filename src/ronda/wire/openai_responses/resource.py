@@ -1,6 +1,6 @@
 """A run as a response: its members that stay the same while it is under way, and those that change with its end.
 
-What the caller said and the loop has no word for is kept with the run (`StoredOptions`), so that a response written again
+What the caller said and the loop has no equivalent of is kept with the run (`StoredOptions`), so that a response written again
 tomorrow is the same. The rest is in the plan already, and is read from there.
 """
 

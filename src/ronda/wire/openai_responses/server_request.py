@@ -1,6 +1,6 @@
 """The Responses API as its server, the way in: request bytes → turns, tools, choice and options; or a 400 that names the field.
 
-What is known is checked here, before any model is called. What only an upstream of this API has a word for goes to such an
+What is known is checked here, before any model is called. What only an upstream of this API has an equivalent of goes to such an
 upstream only; an unknown field is passed on like any dialect's own fields. It does not know which models, tools or
 responses exist: items that are only named, and the response before this one, are for the server to find.
 """
@@ -52,7 +52,7 @@ from ronda.wire.shared.fields import (
 from ronda.wire.shared.formats import JsonSchema
 from ronda.wire.shared.supplies import OUTPUTS_FATE, read_outputs
 
-_MORE: Final = "passed on: to an upstream of this API; others have no word for it"
+_MORE: Final = "passed on: to an upstream of this API; others have no equivalent"
 _SAME: Final = "passed on"
 _LATER: Final = "read: the answer is 202 at once, or a stream that outlives its connection"
 

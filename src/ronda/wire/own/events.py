@@ -170,7 +170,7 @@ def _share(limits: Limits) -> Share:
 def wire_event(
     event: events.Event, tools: Mapping[str, ToolSpec] = NO_TOOLS, sources: Sequence[Source] = ()
 ) -> WireEvent | None:
-    """What is said of an event; nothing of one that only a provider's own API has a word for. `tools` are those of the run, for
+    """What is said of an event; nothing of one that only a provider's own API knows. `tools` are those of the run, for
     what is asked about their calls; `sources` are what its model was shown so far and may speak of."""
     match event:
         case events.NativeDelta():

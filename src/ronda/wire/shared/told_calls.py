@@ -82,7 +82,7 @@ def _marked(result: ToolResult, name: str) -> ToolResult:
 
 
 class Record(Struct, frozen=True):
-    """A call that ran here, as an answer tells of it next to its message (`agentic_tool_calls`)."""
+    """A call that ran here, as an answer reports it next to its message (`agentic_tool_calls`)."""
 
     name: str
     round: int = 0

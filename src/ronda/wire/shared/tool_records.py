@@ -1,4 +1,4 @@
-"""Tools that ran here, as any dialect tells of them: what is said while they run, and a record of each in the end."""
+"""Tools that ran here, as any dialect reports them: what is said while they run, and a record of each in the end."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Changes:
 
     def tell_of_options(self, options: Options, api: str) -> None:
         for name in unheard(options, api):
-            self.tell("option_changed", f"'{name}' is not sent", "only the dialect it was said in has a word for it")
+            self.tell("option_changed", f"'{name}' is not sent", "only the dialect it was said in has an equivalent")
 
     def forget(self, of_request: bool = False) -> None:
         """Written anew: all of it, or what is said of the request as a whole."""

@@ -8,7 +8,7 @@ from ronda.core.parts import AssistantPart, Stop, ToolCall
 
 
 def stop_with(stop: Stop, parts: Sequence[AssistantPart]) -> Stop:
-    """A turn that was not cut ends in calls if it has some. Many servers say "stop" all the same, and a few the reverse."""
+    """A turn that was not cut ends in calls if it has some. Many servers say "stop" anyway, and a few the reverse."""
     if stop not in ("stop", "tool_calls"):
         return stop
     for part in parts:

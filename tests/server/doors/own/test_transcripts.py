@@ -109,7 +109,7 @@ async def test_pictures_for_who_cannot_see_and_options_nobody_hears_are_warned_o
 
     assert places(blind) == [("request", "option_unsent"), ("messages[0]", "media_noted")]
     assert blind["warnings"] == [
-        "'logit_bias' is not sent: Mistral has no word for it",
+        "'logit_bias' is not sent: Mistral has no equivalent",
         "an image is only mentioned to the model: this model cannot see",
     ]
     assert blind["request"]["messages"][0]["content"][1] == {

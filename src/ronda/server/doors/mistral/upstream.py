@@ -1,4 +1,4 @@
-"""What a Mistral client may say that only some upstreams have a word for: passed on, said otherwise, or left out.
+"""What a Mistral client may say that only some upstreams have an equivalent of: passed on, said otherwise, or left out.
 
 The one place where this door looks at what is behind it.
 """

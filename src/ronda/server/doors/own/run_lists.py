@@ -68,7 +68,7 @@ class RunLists:
         return Json(encode(body))
 
     async def mark_run(self, incoming: Incoming) -> ASGIApp:
-        """`kept`: its owner chose this run among its variants. Only lists tell of it."""
+        """`kept`: its owner chose this run among its variants. Only lists show it."""
         run, owner = incoming.places["id"], incoming.owner
         kept = await incoming.read(_MARK_BYTES, _read_mark)
         if not await self._runs.journal.mark_kept(run, owner, kept=kept):

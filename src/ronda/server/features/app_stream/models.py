@@ -19,7 +19,7 @@ from ronda.wire.app_stream.parameters import BadParameters, Parameters
 if TYPE_CHECKING:
     from ronda.server.config import ServerConfig
 
-_NO_FILMS = ("openai:", "anthropic:", "mistral:", "mistral-agent:", "local:")  # their APIs have no word for one
+_NO_FILMS = ("openai:", "anthropic:", "mistral:", "mistral-agent:", "local:")  # their APIs have no equivalent of one
 CREATE_VARIANTS = 4  # variants, as the front end expects before it is told
 UPDATE_VARIANTS = 2
 

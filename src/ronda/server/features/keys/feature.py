@@ -1,6 +1,6 @@
 """GET, POST, DELETE /v1/keys and GET /v1/audit; and a look at keys, so that a revoked one ends what it has under way.
 
-Every act is noted before it is done: a row may tell of one that failed, but none is missing.
+Every act is noted before it is done: a row may be about one that failed, but none is missing.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ class Upstreams:
             raise
         finally:
             self._under_way.discard(call)
-            # Also where the wait was cancelled: the catalog may have given the place all the same.
+            # Also where the wait was cancelled: the catalog may have given the place anyway.
             self._later(self._leave(upstream, line, call, used.tokens))
 
     async def _take(self, upstream: str, limit: UpstreamLimit, line: _Line, call: str) -> None:

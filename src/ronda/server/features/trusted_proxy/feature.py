@@ -42,7 +42,7 @@ class TrustedProxy(Feature):
                 f"--trust-user-header is {header[:60]!r}; it must be the name of a header, such as X-Forwarded-User"
             )
         elif not given.trust_user_from:
-            yield Finding("--trust-user-header needs --from NETWORK: anybody else could send that header, too")
+            yield Finding("--trust-user-header needs --from NETWORK: other clients could send that header, too")
         for text in given.trust_user_from:
             try:
                 ip_network(text)
