@@ -7,7 +7,6 @@ packages at all is the test skipped; once it has one, an install that fails is a
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -16,16 +15,16 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.request import urlopen
+from typing import Any
 
 import pytest
 from tests.cli.commands import startup
+from tests.devtools import find_browser, opened
 from tests.timeouts import TIMEOUT
-from tests.web.test_web_page import BROWSERS, BUILT
-from websockets.sync.client import ClientConnection, connect
+from tests.web.test_web_page import BUILT
 
 ROOT = Path(__file__).parent.parent
 MOST_SECONDS = 420  # of one command; the install takes 15 s on two free cores and much longer on busy ones
@@ -162,34 +161,18 @@ class Newcomer:
 
     def open_page(self, url: str) -> None:
         """Where this machine has no browser, or the page was not built, the rest of the path counts anyway."""
-        browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+        browser = find_browser()
         if browser is None or not (BUILT / "index.html").is_file():
             return
-        flags = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={self._home / 'browser'}")
-        command = [browser, *flags, "--remote-debugging-port=0", url]
-        process = subprocess.Popen(
-            command, env=self.environment, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
-        try:
-            assert process.stderr is not None
-            found = next(filter(None, (re.search(r"ws://([\d.]+:\d+)/", line) for line in process.stderr)))
-            with urlopen(f"http://{found[1]}/json", timeout=TIMEOUT) as answer:
-                targets = json.load(answer)
-            (target,) = [one["webSocketDebuggerUrl"] for one in targets if one["type"] == "page"]
-            with connect(target, max_size=None) as devtools:
-                _wait_for_words(devtools)
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)  # its own processes, too
-            process.communicate(timeout=TIMEOUT)
+        with opened(browser, url, self._home / "browser", self.environment) as evaluate:
+            _wait_for_words(evaluate)
 
 
-def _wait_for_words(devtools: ClientConnection) -> None:
+def _wait_for_words(evaluate: Callable[[str], Any]) -> None:
     """Asked for again and again: the page follows a stream that never ends, so the browser is never done with it."""
-    whole = {"id": 1, "method": "Runtime.evaluate", "params": {"expression": "document.documentElement.outerHTML"}}
     ends = time.monotonic() + TIMEOUT
     while True:
-        devtools.send(json.dumps(whole))
-        page = json.loads(devtools.recv(timeout=TIMEOUT))["result"]["result"]["value"]
+        page = evaluate("document.documentElement.outerHTML")
         missing = [words for words in SHOWN_BY_THE_PAGE if words not in page]
         if not missing:
             return

@@ -6,13 +6,14 @@ import inspect
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
 import pytest
+from tests.devtools import find_browser, opened
 from tests.timeouts import TIMEOUT
 
 from ronda import errors
@@ -54,29 +55,38 @@ def index(site: Path) -> str:
     return re.sub(r"<[^>]+>", " ", " ".join(f"{one['title']} {one['text']}" for one in entries)).lower()
 
 
-def test_the_search_finds_every_address(index: str) -> None:
+def addresses() -> list[str]:
     server = Server(ServerConfig(model="script:test"), MemoryJournal(), provider=ScriptedModel())
-    assert [row.path for row in create_app(server).routes.rows if row.path.lower() not in index] == []
+    return [row.path for row in create_app(server).routes.rows]
 
 
-def test_the_search_finds_every_setting_and_flag(index: str) -> None:
-    rows = all_rows()
-    flags = [flag for row in rows for flag in re.findall(r"--[\w-]+", row.setting.flag)]
-    assert [name for name in (*[row.name for row in rows], *flags) if name.lower() not in index] == []
+def settings() -> list[str]:
+    return [row.name for row in all_rows()]
 
 
-def test_the_search_finds_every_command(index: str) -> None:
-    assert [one.name for one in COMMANDS if f"ronda {one.name}" not in index] == []
+def flags() -> list[str]:
+    return [flag for row in all_rows() for flag in re.findall(r"--[\w-]+", row.setting.flag)]
 
 
-def test_the_search_finds_every_event(index: str) -> None:
-    names = [event.__struct_config__.tag for event in get_args(Fact)]
-    assert [name for name in names if str(name) not in index] == []
+def commands() -> list[str]:
+    return [f"ronda {one.name}" for one in COMMANDS]
 
 
-def test_the_search_finds_every_exception(index: str) -> None:
+def events() -> list[str]:
+    return [str(event.__struct_config__.tag) for event in get_args(Fact)]
+
+
+def exceptions() -> list[str]:
     found = [one for one in vars(errors).values() if inspect.isclass(one) and issubclass(one, errors.RondaError)]
-    assert [one.__name__ for one in found if one.__name__.lower() not in index] == []
+    return [one.__name__ for one in found]
+
+
+NAMES = [addresses, settings, flags, commands, events, exceptions]
+
+
+@pytest.mark.parametrize("names", NAMES)
+def test_every_name_stands_in_what_the_search_looks_through(names: Callable[[], list[str]], index: str) -> None:
+    assert [name for name in names() if name.lower() not in index] == []
 
 
 def test_no_page_loads_anything_from_another_host(site: Path) -> None:
@@ -85,11 +95,48 @@ def test_no_page_loads_anything_from_another_host(site: Path) -> None:
     assert found == set()
 
 
-def test_the_search_works_for_a_reader_who_opens_the_folder_without_a_server(site: Path) -> None:
-    browser = shutil.which("chromium-headless-shell")
+# What a page of the site does with what is typed into its search: names whose text is in none of the first pages that it finds.
+SEARCH = """
+(async (names) => {
+  const config = JSON.parse(document.getElementById("__config").textContent);
+  const worker = new Worker(new URL(config.search, location));
+  const ask = (message) => new Promise((done) => {
+    worker.onmessage = (event) => done(event.data);
+    worker.postMessage(message);
+  });
+  const index = await __index;
+  await ask({ type: 0, data: { ...index, options: {} } });
+  const texts = new Map(index.docs.map((one) => [one.location, `${one.title} ${one.text}`.toLowerCase()]));
+  const missing = [];
+  for (const name of names) {
+    const { data } = await ask({ type: 2, data: name });
+    const found = data.items.slice(0, 20).flat();
+    if (!found.some((one) => texts.get(one.location).includes(name.toLowerCase()))) missing.push(name);
+  }
+  return missing;
+})(%s)
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> str:
+    browser = find_browser()
     if browser is None:
         pytest.skip("chromium-headless-shell is not installed: make test-all installs it")
-    address = (site / "models/local.html").as_uri() + "?q=budget"
+    return browser
+
+
+@pytest.mark.parametrize("names", NAMES)
+def test_a_reader_who_types_a_name_into_the_search_is_shown_where_it_stands(
+    names: Callable[[], list[str]], site: Path, browser: str, tmp_path: Path
+) -> None:
+    with opened(browser, (site / "models/local.html").as_uri(), tmp_path / "browser") as evaluate:
+        missing = evaluate(SEARCH % json.dumps(names()))
+        assert missing == [], missing
+
+
+def test_the_search_works_for_a_reader_who_opens_the_folder_without_a_server(site: Path, browser: str) -> None:
+    address = (site / "models/local.html").as_uri() + "?q=--tls-cert"
     done = subprocess.run(
         [browser, "--no-sandbox", "--virtual-time-budget=20000", "--dump-dom", address],
         capture_output=True,
