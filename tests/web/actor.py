@@ -120,6 +120,7 @@ def _pallets(code: str = FIGURE) -> list[Line]:
 
 
 UNEVEN: Final = "every other call of the model fails"
+OVERLOADED: Final = "the model has too much to do"  # once: the next try of the same call is answered
 BOARD: Final = """<!doctype html>
 <html lang="en" class="day">
 <head>
@@ -241,6 +242,7 @@ SCENES: Final[dict[str, Callable[[], list[Line]]]] = {
     "slow": lambda: [calls("wait", seconds=30.0), says("It has waited.")],
     "steer": lambda: [calls("wait", seconds=2.0, note=THOUGHT * 3), says("HEARD"), says("HEARD")],
     "fail": lambda: [Line(error="the model is overloaded", status=400)],
+    "patience": lambda: [Line(text="It was worth the wait.", error=OVERLOADED, status=503)],
     "cut": lambda: [Line(text="The bridge carries two loads: its own weight of 41 kN/m, and traffic of", cut=True)],
     "broken": lambda: [calls("always_fails"), says("The tool failed, and I say so.")],
     "files": lambda: [says("I have read the file.")],
@@ -278,7 +280,10 @@ class Actor:
         turns = list(request.turns)
         self.asked.append(turns)
         line = _line(turns, self._scenes)
-        if line.error is not None and (line.error != UNEVEN or len(self.asked) % 2):
+        if line.error == OVERLOADED:
+            if self.asked[-2:-1] != [turns]:
+                raise UpstreamError(OVERLOADED, status=line.status, retryable=True, retry_after=3)
+        elif line.error is not None and (line.error != UNEVEN or len(self.asked) % 2):
             await self.pause(line, 1)
             raise UpstreamError(line.error, status=line.status, retryable=False)
         text = line.text

@@ -28,6 +28,11 @@ export function cost(value: number): string {
   return value < 1 && value > 0 ? `$${value.toFixed(3)}` : Number.isInteger(value) || value >= 1000 ? `$${whole(Math.round(value))}` : `$${value.toFixed(2)}`;
 }
 
+/** What a run has cost: at least that, where a price of it is not known; nothing where none is. */
+export function spent(usage: { cost: number; isUnpriced: boolean }): string {
+  return usage.cost > 0 ? `${usage.isUnpriced ? "≥ " : ""}${cost(usage.cost)}` : "";
+}
+
 export function bytes(count: number): string {
   if (count < 1000) return `${count} B`;
   if (count < 1_000_000) return `${Math.round(count / 1000)} kB`;

@@ -6,6 +6,7 @@ import type { DiffLine } from "../diff";
 import { roundsOf } from "../fold/state";
 import { plural } from "../format";
 import { shown } from "../visible";
+import { isPhone } from "../views/chat";
 import { Copy, Highlighted } from "../views/code";
 import { Icon } from "../views/icon";
 import { RoundView } from "../views/round";
@@ -22,7 +23,7 @@ const UNCITED = () => null;
 
 export function Drawer({ variant, before, number }: { variant: Variant | undefined; before: Variant | undefined; number: number }): VNode | null {
   const [tab, setTab] = useState<Tab>("code");
-  const [isOpen, setOpen] = useState(true);
+  const [isOpen, setOpen] = useState(!isPhone.value); // there, the preview has the room
   const [counts, setCounts] = useState<Counts | null>(null);
   if (variant === undefined) return null;
   changed(variant);

@@ -7,7 +7,7 @@ import { Problem, api } from "../api";
 import { changed } from "../changes";
 import { now } from "../clock";
 import { answerOf, phaseOf } from "../fold/state";
-import { bytes, cost, plural, sentence, tokens, when } from "../format";
+import { bytes, cost, plural, sentence, spent, tokens, when } from "../format";
 import { address, go, place } from "../router";
 import { facts, models } from "../store/server";
 import { shown } from "../visible";
@@ -214,7 +214,7 @@ function VariantBox({ variant, isKept, isAlone, keep, isChoosing, isTaken, choos
   const { run } = variant;
   const state = stateOf(variant);
   const all = run.usage.input + run.usage.output;
-  const words = [plural(run.usage.rounds, "round"), all > 0 ? tokens(all) : "", run.usage.cost > 0 ? cost(run.usage.cost) : ""].filter((one) => one !== "").join(" · ");
+  const words = [plural(run.usage.rounds, "round"), all > 0 ? tokens(all) : "", spent(run.usage)].filter((one) => one !== "").join(" · ");
   const isOpen = state === "queued" || state === "writing";
   return (
     <section class={isKept && !isAlone ? "var kept" : "var"} aria-label={`Variant ${variant.letter}`}>

@@ -85,8 +85,8 @@ function Doctor({ findings }: { findings: Finding[] }): VNode | null {
   if (wrong.length === 0) return null;
   return (
     <span class="doctor">
-      <button type="button" class="pill wait" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-        <Icon name="alert" small /> <span class="hide-phone">Doctor:</span> {plural(wrong.length, "finding")}
+      <button type="button" class="pill wait" aria-label={`Doctor: ${plural(wrong.length, "finding")}`} aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        <Icon name="alert" small /> <span class="hide-phone">Doctor:</span> {wrong.length} <span class="words">{wrong.length === 1 ? "finding" : "findings"}</span>
       </button>
       {isOpen && (
         <ul class="doctor-list" aria-label="Findings of the doctor">

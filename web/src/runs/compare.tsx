@@ -5,7 +5,7 @@ import { changed } from "../changes";
 import { now } from "../clock";
 import { answerOf } from "../fold/state";
 import { wordsOf } from "../fold/turns";
-import { clock, cost, plural, seconds, tokens } from "../format";
+import { clock, plural, seconds, spent, tokens } from "../format";
 import { address, place } from "../router";
 import { shown } from "../visible";
 import { Icon } from "../views/icon";
@@ -119,7 +119,7 @@ function Head({ side, other, letter }: { side: Side; other: Side | null; letter:
         <Figure name="Rounds" value={String(usage.rounds)} change={other && count(usage.rounds - other.log.run.usage.rounds)} />
         <Figure name="Calls" value={String(side.steps.length)} change={other && count(side.steps.length - other.steps.length)} />
         <Figure name="Tokens" value={all(side) === 0 ? "unknown" : tokens(all(side))} change={other && change(all(side), all(other))} />
-        <Figure name="Cost" value={usage.cost > 0 ? cost(usage.cost) : "unknown"} change={other && change(usage.cost, other.log.run.usage.cost)} />
+        <Figure name="Cost" value={spent(usage) || "unknown"} change={other && change(usage.cost, other.log.run.usage.cost)} />
       </dl>
     </div>
   );

@@ -7,7 +7,7 @@ import { changed } from "../changes";
 import { now } from "../clock";
 import { type RunState, phaseOf } from "../fold/state";
 import { wordsOf } from "../fold/turns";
-import { clock, cost, plural, seconds, tokens } from "../format";
+import { clock, plural, seconds, spent, tokens } from "../format";
 import { address, go, place } from "../router";
 import { sessions } from "../store/sessions";
 import { shown } from "../visible";
@@ -252,7 +252,7 @@ export function StatePill({ run }: { run: RunState }): VNode {
 
 function phoneFacts({ run, agent }: RunLog): string {
   const all = run.usage.input + run.usage.output;
-  return [agent.value || bare(run.model), plural(run.usage.rounds, "round"), all > 0 ? tokens(all) : "", run.usage.cost > 0 ? cost(run.usage.cost) : ""].filter((one) => one !== "").join(" · ");
+  return [agent.value || bare(run.model), plural(run.usage.rounds, "round"), all > 0 ? tokens(all) : "", spent(run.usage)].filter((one) => one !== "").join(" · ");
 }
 
 function bare(model: string): string {
@@ -274,7 +274,7 @@ function Facts({ log, busy, waited }: { log: RunLog; busy: number; waited: numbe
       {run.calls.size > 0 && <span>{plural(run.calls.size, "call")}</span>}
       {children > 0 && <span>{children === 1 ? "1 child" : `${children} children`}</span>}
       {all > 0 && <span>{tokens(all)} tokens{usage.input > 0 ? `, ${Math.round((100 * usage.cached) / usage.input)} % cached` : ""}</span>}
-      <span>{usage.cost > 0 ? cost(usage.cost) : run.model.startsWith("local:") ? "free" : "cost unknown"}</span>
+      <span>{spent(usage) || (run.model.startsWith("local:") ? "free" : "cost unknown")}</span>
       <span>{seconds(busy)} of work{waited >= 0.5 ? `, ${seconds(waited)} of waiting` : ""}</span>
       <span class="end t3 cut">
         started {clock(run.startedAt)}:{String(date.getSeconds()).padStart(2, "0")}

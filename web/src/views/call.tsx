@@ -128,7 +128,8 @@ function problemLine(call: Call): string {
   if (call.problem !== "") return call.problem;
   const { stderr } = outputOf(call);
   const lines = (stderr || call.content).trim().split("\n");
-  return lines.at(kindOf(call.name) === "python" ? -1 : 0)?.slice(0, 200) ?? "failed";
+  const line = lines.at(kindOf(call.name) === "python" ? -1 : 0) ?? "failed";
+  return line.replace(`Error: Tool '${call.name}' failed: `, "").slice(0, 200); // the row names the tool, and is red
 }
 
 function stateWords(call: Call): string {

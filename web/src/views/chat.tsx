@@ -6,7 +6,7 @@ import { announce } from "../announce";
 import { changed } from "../changes";
 import { type RunState, answerOf, callsOf, lastRound, phaseOf } from "../fold/state";
 import { wordsOf } from "../fold/turns";
-import { cost, firstWords, plural, tokens } from "../format";
+import { firstWords, plural, spent, tokens } from "../format";
 import { address } from "../router";
 import { attach } from "../store/composer";
 import { facts, modelName } from "../store/server";
@@ -153,9 +153,14 @@ function Bar(): VNode {
       <span class="end row bar-facts">
         {isNew ? <Ready /> : run !== null && <RunFacts run={run} />}
         {!isNew && run !== null && run.id !== "" && run.startedAt > 0 && (
-          <a class="btn sm hide-phone" href={address("runs", run.id)}>
-            <Icon name="runs" small /> Open run
-          </a>
+          <>
+            <a class="btn sm hide-phone" href={address("runs", run.id)}>
+              <Icon name="runs" small /> Open run
+            </a>
+            <a class="ic only-phone" aria-label="Open run" href={address("runs", run.id)}>
+              <Icon name="runs" />
+            </a>
+          </>
         )}
         {!isNew && (
           <button type="button" class={pane.value === "details" ? "ic on" : "ic"} aria-label="Details" title="Details" aria-expanded={pane.value === "details"} onClick={() => togglePane("details")}>
@@ -230,7 +235,7 @@ function RunFacts({ run }: { run: RunState }): VNode {
       {phase !== "finished" && run.usage.rounds > 0 && <span>round {run.usage.rounds}{most > 0 ? ` of ${most}` : ""}</span>}
       {phase === "finished" && run.usage.rounds > 1 && <span>{plural(run.usage.rounds, "round")}</span>}
       {all > 0 && <span>{tokens(all)} tokens</span>}
-      {run.usage.cost > 0 && <span>{cost(run.usage.cost)}</span>}
+      {spent(run.usage) !== "" && <span>{spent(run.usage)}</span>}
     </span>
   );
 }
@@ -265,7 +270,7 @@ function PhoneLine({ run }: { run: RunState }): VNode {
   changed(run);
   const phase = phaseOf(run);
   const all = run.usage.input + run.usage.output;
-  const words = [`round ${run.usage.rounds}`, all > 0 ? `${tokens(all)} tokens` : "", run.usage.cost > 0 ? cost(run.usage.cost) : ""];
+  const words = [`round ${run.usage.rounds}`, all > 0 ? `${tokens(all)} tokens` : "", spent(run.usage)];
   if (phase === "waiting") return <span class="small wait num only-phone">waits for you · round {run.usage.rounds}</span>;
   return <span class="small t3 num only-phone">{words.filter((one) => one !== "").join(" · ")}</span>;
 }

@@ -6,7 +6,7 @@ import { changed } from "../changes";
 import { now } from "../clock";
 import { type Bar, barsOf } from "../fold/bars";
 import { type RunState, callsOf } from "../fold/state";
-import { bytes, cost, seconds, tokens } from "../format";
+import { bytes, cost, seconds, spent, tokens } from "../format";
 import { safeAddress } from "../markdown/view";
 import { facts, isLocalModel } from "../store/server";
 import { entries, settings } from "../store/session";
@@ -153,7 +153,7 @@ function Used({ run }: { run: RunState }): VNode | null {
           <>
             <span>Cost</span>
             <span class="t3">{usage.isUnpriced && usage.cost > 0 ? "some unpriced" : ""}</span>
-            <span class={usage.cost > 0 ? "" : "t3"}>{usage.cost > 0 ? `${usage.isUnpriced ? "≥ " : ""}${cost(usage.cost)}` : isLocalModel.value ? "free" : "unknown"}</span>
+            <span class={usage.cost > 0 ? "" : "t3"}>{spent(usage) || (isLocalModel.value ? "free" : "unknown")}</span>
           </>
         )}
         {run.budget !== null && (

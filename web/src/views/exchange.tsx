@@ -6,11 +6,11 @@ import { api } from "../api";
 import { changed } from "../changes";
 import { type Round, type RunState, type Step, answerOf, callsOf, lastRound, roundsOf } from "../fold/state";
 import { wordsOf } from "../fold/turns";
-import { cost, plural, seconds } from "../format";
+import { plural, seconds, sentence, spent } from "../format";
 import { address, go } from "../router";
 import { facts } from "../store/server";
 import type { Entry } from "../store/history";
-import { branchAt, branches, change, live, say, sessionId, settings, showBranch } from "../store/session";
+import { branchAt, branches, change, live, say, sessionId, showBranch } from "../store/session";
 import { shown } from "../visible";
 import { Copy } from "./code";
 import { fileIcon } from "./file";
@@ -194,12 +194,12 @@ function Ending({ entry, isAlone, again, isLast }: { entry: Entry; isAlone: bool
   const last = lastRound(run);
   const isTold = last?.failure != null || last?.interruption != null;
   const took = run.startedAt > 0 && end.at ? end.at - run.startedAt : 0;
-  const facts = [took > 0 ? seconds(took) : "", run.usage.cost > 0 ? cost(run.usage.cost) : ""].filter((one) => one !== "");
+  const facts = [took > 0 ? seconds(took) : "", spent(run.usage)].filter((one) => one !== "");
   const text = answerOf(run);
   return (
     <div class={isAlone ? "ending plain" : "ending"}>
       {end.answer && <p class="say">{shown(end.answer)}</p>}
-      {end.reason === "limit" && <Limit run={run} />}
+      {end.limit != null && <Limit run={run} />}
       {end.reason === "cancelled" && (
         <div class="row small">
           <span class="pill">
@@ -262,16 +262,17 @@ const LIMITS: Record<string, string> = {
 };
 
 function Limit({ run }: { run: RunState }): VNode {
-  const rounds = settings.value.rounds ?? facts.value?.rounds ?? 0;
   const isRounds = run.end?.limit === "max_tool_rounds";
-  const words = isRounds ? `${run.usage.rounds} of ${rounds} rounds` : `A limit ${LIMITS[run.end?.limit ?? ""] ?? ""}`;
+  const hasLast = lastRound(run)?.isLast === true; // one more round, for an answer without tools
+  const rounds = Math.max(1, run.usage.rounds - Number(hasLast));
+  const words = isRounds ? `${rounds} of ${rounds} rounds` : `A limit ${LIMITS[run.end?.limit ?? ""] ?? ""}`;
   return (
     <>
       <div class="row small">
         <span class="pill wait">
           <Icon name="clock" small /> {words}
         </span>
-        <span class="t2">The last answer was made without tools.</span>
+        <span class="t2">{hasLast ? "The last answer was made without tools." : sentence(shown(run.end?.message ?? "")) || "The run ended there."}</span>
       </div>
       <div class="row">
         <button type="button" class="btn sm ink" disabled={live.value !== null} onClick={() => void say("Go on.", [])}>
@@ -282,7 +283,7 @@ function Limit({ run }: { run: RunState }): VNode {
             type="button"
             class="btn sm"
             onClick={() => {
-              change({ rounds: Math.min((facts.value?.max_rounds ?? rounds) || rounds, rounds * 2) });
+              change({ rounds: Math.min(facts.value?.max_rounds || rounds * 2, rounds * 2) });
               openPane("settings");
             }}
           >

@@ -47,9 +47,9 @@ export function RoundView({ run, round, isLast, isLive, isAlone, cite, actions }
           <Icon name="ban" small /> A guardrail refused this{round.refusal.problem === "" ? "" : `: ${shown(round.refusal.problem)}`}
         </p>
       )}
-      {round.isLast && !round.isOpen && round.failure === null && (
+      {round.isLast && run.end === null && (
         <p class="row small t3 aside-line">
-          <Icon name="clock" small /> A limit was reached: no tools any more
+          <Icon name="clock" small /> A limit was reached: the answer is made without tools
         </p>
       )}
       {round.failure !== null && <FailureCard run={run} round={round} actions={actions} />}

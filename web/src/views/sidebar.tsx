@@ -113,11 +113,9 @@ export function Rail(): VNode {
         <button type="button" class="rail-item" aria-label={isDark.value ? "Use the light theme" : "Use the dark theme"} title="Theme" onClick={() => setTheme(isDark.value ? "light" : "dark")}>
           <Icon name={isDark.value ? "sun" : "moon"} />
         </button>
-        {place.value.view === "chat" && (
-          <button type="button" class="rail-item" aria-label="Settings" title="Settings" onClick={toggleSettings}>
-            <Icon name="settings" />
-          </button>
-        )}
+        <button type="button" class="rail-item" aria-label="Settings" title="Settings" onClick={toggleSettings}>
+          <Icon name="settings" />
+        </button>
       </div>
     </div>
   );

@@ -112,7 +112,7 @@ describe("a round of tools", () => {
     const page = await open();
     await ask(page, "use the broken one");
     await answered(page, "The tool failed");
-    expect(await page.locator(".call").innerText()).toContain("timed out after 30 s");
+    expect(await page.locator(".call .arg").innerText()).toBe("RuntimeError: timed out after 30 s · the model was told");
   });
 
   test("a model that fails offers what to do, and its question can be asked again", async () => {
@@ -124,6 +124,35 @@ describe("a round of tools", () => {
     await page.waitForSelector(".prob >> text=the model is overloaded");
     await page.click("text=Try again");
     await page.waitForSelector('[role=log][aria-busy="false"] .prob');
+  });
+
+  test("a model call that is tried again says when, and why", async () => {
+    const page = await open();
+    await ask(page, "have patience");
+    await page.waitForSelector("text=/Again in [0-9]+ s, try 2 of 3/");
+    await page.waitForSelector(".sum.wait >> text=the model has too much to do");
+    await answered(page, "It was worth the wait.");
+    expect(await page.locator(".sum.wait").count()).toBe(0);
+    await page.click("role=link[name='Open the run']");
+    await page.waitForSelector("text=Model call, try 1");
+  });
+
+  test("a run that reached its limit of rounds has an answer all the same, and goes on from there", async () => {
+    const page = await open();
+    await page.click("role=button[name=Settings]");
+    await page.fill("role=slider[name=Rounds]", "1");
+    await ask(page, "calculate it");
+    await answered(page, "391");
+    await page.waitForSelector(".pill.wait >> text=1 of 1 rounds");
+    await page.waitForSelector("text=The last answer was made without tools.");
+    await page.reload();
+    await page.waitForSelector(".pill.wait >> text=1 of 1 rounds");
+    await page.click("role=button[name='Change the limit…']");
+    await page.waitForSelector("role=slider[name=Rounds]");
+    expect(await page.inputValue("role=slider[name=Rounds]")).toBe("2");
+    await page.click("role=button[name='Go on with 1 more']");
+    await page.waitForSelector(".said >> text=Go on.");
+    await answered(page, "an answer to that");
   });
 
   test("an answer that broke off stays readable, marked as incomplete", async () => {

@@ -22,6 +22,20 @@ test("a message is edited, and a session renamed and deleted, with a finger", as
   await page.waitForSelector("dialog .list-item a:has-text('Sums')", { state: "detached" });
 });
 
+test("the line under an answer is one line of figures, however many branches there are", async () => {
+  const page = await open("/ui", { ...PHONE, viewport: { width: 320, height: 640 } });
+  await ask(page, "tell me of lakes");
+  await answered(page, "an answer to that");
+  await page.tap("role=button[name='Ask again']");
+  await page.waitForSelector(".walk >> text=2 of 2");
+  const heights = await page.locator(".acts-of.answer .num").evaluateAll((all) => all.map((one) => one.getBoundingClientRect().height));
+  expect(Math.max(...heights)).toBeLessThan(24);
+  const [row, walk] = await Promise.all([page.locator(".acts-of.answer").boundingBox(), page.locator(".walk").boundingBox()]);
+  expect((walk?.x ?? 0) + (walk?.width ?? 0)).toBeLessThanOrEqual((row?.x ?? 0) + (row?.width ?? 0) + 1);
+  await page.tap("role=link[name='Open run']"); // in the bar: also while the run is under way
+  await page.waitForSelector("text=Model call");
+});
+
 test("what a failure offers is within its card", async () => {
   const page = await open("/ui", PHONE);
   await ask(page, "this will fail");
