@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -11,12 +11,14 @@ from ronda.core.events import ModelFinished, Preview
 from ronda.core.parts import Usage
 from ronda.core.plan import Options, Plan
 from ronda.core.request import ModelRequest
-from ronda.wire.upstream.projection import Projection
+
+if TYPE_CHECKING:
+    from ronda.wire.upstream.projection import Projection
 
 # False: the followers are far behind. A provider then awaits `request.room` before it reads on.
 Show: TypeAlias = Callable[[list[Preview]], bool | None]
 CallMany: TypeAlias = Callable[[ModelRequest, list[Show]], Awaitable[list[ModelFinished]]]
-Project: TypeAlias = Callable[[ModelRequest], Projection]
+Project: TypeAlias = "Callable[[ModelRequest], Projection]"
 
 
 class Provider(Protocol):
