@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tarfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
 import psycopg
 import pytest
+from msgspec import Struct
+from tests import s3
 from tests.cli.commands import shown
 from tests.cli.serving import Served, Started
 from tests.timeouts import TIMEOUT
@@ -163,6 +166,14 @@ def test_an_archive_has_all_of_one_owner_and_no_secret(
     assert json.loads(texts["ronda-owner.json"])["kept"]["run"] == 3
 
 
+def tables_of(database: str) -> dict[str, str]:
+    """All rows of each table."""
+    with psycopg.connect(database) as db:
+        question = "SELECT tablename FROM pg_tables WHERE schemaname = ANY(current_schemas(false))"
+        names = [name for (name,) in db.execute(question)]
+        return {name: str(db.execute(f'SELECT * FROM "{name}"').fetchall()) for name in names}
+
+
 def test_nothing_of_a_deleted_owner_is_left_in_postgresql(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], start: Started, postgres: str
 ) -> None:
@@ -173,17 +184,98 @@ def test_nothing_of_a_deleted_owner_is_left_in_postgresql(
         assert code == 0, err
         assert ann.http.get("/runs").status_code == 401
         assert len(bob.ask("GET", "/runs")["data"]) == 3
-        with psycopg.connect(postgres) as db:
-            names = [
-                name
-                for (name,) in db.execute(
-                    "SELECT tablename FROM pg_tables WHERE schemaname = ANY(current_schemas(false))"
-                )
-            ]
-            found = {name: str(db.execute(f'SELECT * FROM "{name}"').fetchall()) for name in names}
+        found = tables_of(postgres)
     assert [name for name, rows in found.items() if CANARY in rows] == []
     assert [name for name, rows in found.items() if OTHER in rows] != []
     assert words_in(data, CANARY) == []
+
+
+class Everywhere(Struct):
+    """All that a server keeps, on this machine and on others."""
+
+    data: Path
+    database: str = ""
+    bucket: str = ""  # its address
+
+    def has(self, word: str) -> list[str]:
+        """Where this word is."""
+        found = words_in(self.data, word)
+        if self.database:
+            found += [name for name, rows in tables_of(self.database).items() if word in rows]
+        if self.bucket:
+            names = re.findall("<Key>(.*?)</Key>", httpx.get(f"{self.bucket}?list-type=2", trust_env=False).text)
+            found += [name for name in names if word in name]
+            found += [
+                name for name in names if word.encode() in httpx.get(f"{self.bucket}/{name}", trust_env=False).content
+            ]
+        return found
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql and s3"])
+def test_the_name_of_a_deleted_owner_is_nowhere(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    start: Started,
+    kind: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With all that counts and limits owners, sign-ins, previews, and what an operator did for this owner."""
+    owner, data = "canary-9d40@example.com", tmp_path / "data"
+    storage: tuple[str, ...] = ("--data-dir", str(data))
+    files: tuple[str, ...] = ()
+    with ExitStack() as stack:
+        kept = Everywhere(data)
+        if kind != "sqlite":
+            kept.database = request.getfixturevalue("postgres")
+            kept.bucket = f"{stack.enter_context(s3_of(request, monkeypatch))}/owners"
+            httpx.put(kept.bucket, trust_env=False)
+            storage, files = (*storage, "--database", kept.database), ("--file-store", "s3://owners/files")
+        keys = {
+            name: shown(capsys, "keys", "create", "--owner", name, *flags, *storage)[1].strip()
+            for name, flags in ((owner, ()), ("op", ("--scope", "operate:write", "--scope", "decide")))
+        }
+        assert (
+            shown(capsys, "budget", "set", "owner", owner, "--per", "month", "--tokens", "99999999", *storage)[0] == 0
+        )
+        more = ("--budgets", "--rate-requests", "999", "--rate-runs", "99", "--keep-previews", "3600")
+        (tmp_path / "hello.json").write_text(json.dumps([f"Hello {CANARY}."]))
+        server = stack.enter_context(
+            start.serving("--model", f"script:{tmp_path / 'hello.json'}", *more, *storage, *files)
+        )
+        mine = Caller(server.url, keys[owner], CANARY)
+        operator = Caller(server.url, keys["op"], OTHER)
+        stack.callback(mine.close)
+        stack.callback(operator.close)
+        body = {"messages": [{"role": "user", "content": f"say {CANARY}"}], "stream": True, "session_id": f"s {CANARY}"}
+        assert "[DONE]" in mine.http.post("/chat/completions", json=body).text
+        mine.ask("POST", "/files", files={"file": (f"{CANARY}.txt", CANARY.encode())}, data={"purpose": "user_data"})
+        queued = mine.ask("POST", "/responses", json={"model": "default", "input": CANARY, "background": True})
+        assert mine.http.post("/login", json={"key": keys[owner]}).status_code == 200
+        run = queued["id"].replace("resp_", "run_")
+        operator.http.post(f"/runs/{run}/cancel", params={"owner": owner})
+        made = operator.ask("POST", "/keys", json={"owner": owner})
+        operator.ask("DELETE", f"/keys/{made['id']}")
+        before = kept.has(owner), kept.has(CANARY)
+
+        code, _, err = shown(capsys, "owner", "delete", owner, "--yes", *storage, *files)
+        assert code == 0, err
+        assert all(before), before
+        assert any(place.startswith("files/") for place in before[1]) is bool(kept.bucket)
+        assert (kept.has(owner), kept.has(CANARY)) == ([], [])
+        assert mine.http.get("/runs").status_code == 401
+        server.end()
+    assert (words_in(data, owner), words_in(data, CANARY)) == ([], [])
+
+
+@contextmanager
+def s3_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    if not s3.is_there():
+        pytest.skip(s3.MISSING)
+    with s3.serving() as url:
+        for name, value in s3.environment(url).items():
+            monkeypatch.setenv(name, value)
+        yield url
 
 
 def test_a_server_whose_last_key_is_deleted_stays_closed(
