@@ -56,7 +56,7 @@ def test_the_type_checker_knows_the_answer(tmp_path: Path) -> None:
     file = tmp_path / "typed.py"
     file.write_text(
         "from dataclasses import dataclass\n"
-        "from ronda import Agent, Conversation, run_agent\n\n\n"
+        "from ronda import Agent, Conversation, run_agent, stream_agent\n\n\n"
         "@dataclass\nclass City:\n    name: str\n\n\n"
         "agent = Agent('openai:x', output=City)\n"
         "reveal_type(run_agent(agent, 'x').output)\n"
@@ -65,13 +65,19 @@ def test_the_type_checker_knows_the_answer(tmp_path: Path) -> None:
         "reveal_type(Agent('openai:x', output=list[City]).run('x').output)\n"
         "reveal_type(Agent('openai:x').run('x').output)\n"
         "reveal_type(run_agent('a.prompty', {'x': 1}).output)\n"
+        "\n\nasync def main() -> None:\n"
+        "    reveal_type((await agent.run_async('x')).output)\n"
+        "    async with agent.stream('x') as events, stream_agent(agent, 'x') as more:\n"
+        "        reveal_type(events.result)\n"
+        "        reveal_type(more.result)\n"
     )
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(file)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False, cwd=tmp_path)
     shown = [
         line.partition('Revealed type is "')[2].rstrip('"') for line in done.stdout.splitlines() if "Revealed" in line
     ]
-    assert shown == ["typed.City", "typed.City", "typed.City", "list[typed.City]", "Any", "Any"], done.stdout
+    city = "typed.City"
+    assert shown == [city, city, city, "list[typed.City]", "Any", "Any", city, city, city], done.stdout
 
 
 async def test_an_agent_streams_itself() -> None:

@@ -130,10 +130,10 @@ class Plain(Hooks):
     def __init__(self) -> None:
         self.seen: list[str] = []
 
-    def before_model(self, request: ModelRequest) -> None:  # type: ignore[override]  # plain methods are for those without mypy
+    def before_model(self, request: ModelRequest) -> None:
         self.seen.append("before model")
 
-    def before_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:  # type: ignore[override]
+    def before_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
         self.seen.append(name)
         return {"n": 4}
 

@@ -11,8 +11,9 @@ Hooks are an extension (`host.extension`), so that the runs which a run starts h
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -25,26 +26,30 @@ if TYPE_CHECKING:
     from ronda.core.run import Run
 
 
+T = TypeVar("T")
+Changed: TypeAlias = T | Awaitable[T | None] | None  # what a plain method returns, or an async one
+
+
 class Hooks:
     """Override what you need, with `async def` or a plain `def`. Each method returns what is used from there on, or None to
     leave it as it is."""
 
-    async def before_model(self, request: ModelRequest) -> ModelRequest | None:
+    def before_model(self, request: ModelRequest) -> Changed[ModelRequest]:
         """Before each attempt to get an answer. What you return is sent; the conversation of the run stays as it is."""
         return None
 
-    async def after_model(self, request: ModelRequest, answer: ModelFinished) -> ModelFinished | None:
+    def after_model(self, request: ModelRequest, answer: ModelFinished) -> Changed[ModelFinished]:
         """With an answer that is complete. What you return becomes part of the conversation; a stream has shown the old one."""
         return None
 
-    async def before_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any] | None:
+    def before_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Changed[dict[str, Any]]:
         """Before a call that was checked, and approved where that was needed. Raise `ToolFailed("…")` to refuse it: the model
         reads your words."""
         return None
 
-    async def after_tool(
+    def after_tool(
         self, name: str, arguments: dict[str, Any], output: ToolOutput, context: ToolContext
-    ) -> ToolOutput | None:
+    ) -> Changed[ToolOutput]:
         """With what a tool gave. Not asked about one that raised."""
         return None
 
@@ -60,8 +65,7 @@ class Hooks:
         return None
 
 
-async def _answer(said: Any) -> Any:
-    """Of a method that is async, or a plain one."""
+async def _answer(said: Changed[T]) -> T | None:
     return await said if isawaitable(said) else said
 
 
@@ -79,7 +83,7 @@ class _HookedProvider:
         if changed is not None and changed is not request:
             request = replace(changed, scratch={}, is_heavy=None)  # what was written for the old one does not hold
         answer = await self._provider.call(request, show)
-        found: ModelFinished | None = await _answer(self._hooks.after_model(request, answer))
+        found = await _answer(self._hooks.after_model(request, answer))
         if found is None or found.turn == answer.turn:
             return answer if found is None else found
         # The upstream's own JSON would be sent back to it in the place of the new turn.

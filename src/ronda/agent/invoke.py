@@ -14,7 +14,7 @@ import asyncio
 import os
 from collections import deque
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Unpack
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Unpack
 
 from ronda.agent.blocking import blocking
 from ronda.agent.result import Result, T, outcome
@@ -116,7 +116,7 @@ run_agent = blocking(run_agent_async, "run_agent")
 _BLOCK: Final = "write `async with stream_agent(…) as events:` around what reads the events"
 
 
-class stream_agent:  # noqa: N801  # used like a function: `async with stream_agent(agent, inputs) as events:`
+class stream_agent(Generic[T]):  # noqa: N801  # used like a function: `async with stream_agent(agent, inputs) as events:`
     """Run an agent and iterate over its events as they happen; `events.result` is the answer once they are over.
 
     Leaving the block early cancels the run and waits until nothing of it is running. Takes what `run_agent` takes.
@@ -124,7 +124,7 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
 
     def __init__(
         self,
-        agent: AnyAgent,
+        agent: Agent[T] | Prompty | str | os.PathLike[str],
         inputs: Inputs | None = None,
         tools: Tools | None = None,
         **options: Unpack[RunOptions],
@@ -183,12 +183,13 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
         return self._inside()[0].run
 
     @property
-    def result(self) -> Any:
+    def result(self) -> T:
         """The answer. Asked for before the run is over, it says so."""
         start, _, _ = self._inside()
         if start.run.ended is None:
             raise RuntimeError("the run is not over yet; read its events to the end first")
-        return start.result()
+        answer: T = start.result()
+        return answer
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

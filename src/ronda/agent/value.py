@@ -189,7 +189,7 @@ class Agent(Generic[T]):
 
     def stream(
         self, inputs: Inputs | None = None, tools: Tools | None = None, **options: Unpack[RunOptions]
-    ) -> stream_agent:
+    ) -> stream_agent[T]:
         """`stream_agent(agent, inputs, tools, …)`: `async with agent.stream("…") as events:`."""
         from ronda.agent.invoke import stream_agent
 
