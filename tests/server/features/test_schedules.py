@@ -198,6 +198,16 @@ async def test_missed_times_are_told_and_made_up_by_choice(door: Door) -> None:
     assert sorted([one["data"]["count"] for one in hook.requests if one["type"] == "schedule.missed"]) == [3, 4]
 
 
+async def test_after_months_without_a_server_the_time_that_has_just_come_fires(door: Door) -> None:
+    async with clocked(door, ScriptedModel(says("ok"))) as server:
+        made = await server.add(cron="* * * * *", timezone="UTC")
+        now = made["next_at"] + 90 * 24 * HOUR
+        await server.fire(now)
+        found = [(one["state"], one["at"], one["count"] >= 10_000) for one in await server.firings(made)]
+
+    assert found == [("started", now, False), ("started", now - 60.0, False), ("missed", made["next_at"], True)]
+
+
 async def test_the_doctor_counts_what_was_missed_or_failed(door: Door) -> None:
     async with clocked(door, ScriptedModel()) as site:
         made = await site.add()

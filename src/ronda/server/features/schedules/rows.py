@@ -10,8 +10,8 @@ that is made from its firing, so the second start of one finds the first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import takewhile
+from collections.abc import Iterator, Sequence
+from itertools import islice, takewhile
 from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -48,7 +48,8 @@ State: TypeAlias = Literal["claimed", "started", "failed", "missed"]
 ON_TIME: Final = 60.0  # seconds: a firing that is later than this was missed, since no server was there
 CLAIM_SECONDS: Final = 60.0  # until a firing that its process has not started is another's
 MAX_MADE_UP: Final = 24  # firings that `missed="all"` makes up at once; earlier ones stay missed
-MAX_COUNTED: Final = 10_000  # missed firings that are counted: a week of every minute
+MAX_COUNTED: Final = 10_000  # missed firings that are counted: a week of every minute. Later ones only of the last day
+_DAY: Final = 86400.0
 _MAX_KEPT: Final = 50  # firings of a schedule
 _AT_ONCE: Final = 50  # schedules of one look
 _ALONE: Final = "schedules"
@@ -201,13 +202,19 @@ def _due(schedule: Schedule, now: float) -> tuple[list[float], list[float], floa
     except BadRequest:  # its zone is not known any more
         return [], [], None
     assert schedule.due is not None
-    past = [schedule.due, *takewhile(lambda at: at <= now, cron.times(schedule.due))][:MAX_COUNTED]
+    past = [schedule.due, *islice(_until(now, cron.times(schedule.due)), MAX_COUNTED)]
+    if len(past) > MAX_COUNTED:  # the newest count in any case: one of them may be on time
+        past += [at for at in _until(now, cron.times(now - _DAY)) if at > past[-1]]
     late = [at for at in past if at < now - ON_TIME]
     due = past[len(late) :]
     if late and schedule.missed != "skip":
         made_up = 1 if schedule.missed == "once" else MAX_MADE_UP
         late, due = late[:-made_up], [*late[-made_up:], *due]
     return due, late, cron.after(now)
+
+
+def _until(now: float, times: Iterator[float]) -> Iterator[float]:
+    return takewhile(lambda at: at <= now, times)
 
 
 def _put(db: Sql, firing: Firing, claim_ends: float) -> None:
