@@ -154,7 +154,7 @@ export interface File {
   marks?: Array<string>;
 }
 
-/** The model's turn is complete. `first_at` is when the first of it was shown. `logprobs` are token probabilities, in the provider's JSON. */
+/** The model's turn is complete. `first_at` is when the first of it was shown. `logprobs` are token probabilities, in the provider's JSON. `model` is the one that answered, where it is not the run's. */
 export interface Finished {
   type: "model_finished";
   turn: AssistantTurn;
@@ -164,6 +164,7 @@ export interface Finished {
   budget?: Budget | null;
   first_at?: number;
   annotations?: Array<Annotation>;
+  model?: string;
 }
 
 /** `url` is http(s) or a data: URL. */

@@ -130,7 +130,7 @@ seconds?: (number | null)
 }
 /**
  * The model's turn is complete. `first_at` is when the first of it was shown. `logprobs` are token probabilities, in the
- *     provider's JSON.
+ *     provider's JSON. `model` is the one that answered, where it is not the run's.
  */
 export interface Finished {
 type: "model_finished"
@@ -143,6 +143,7 @@ logprobs?: {
 budget?: (Budget | null)
 first_at?: number
 annotations?: Annotation[]
+model?: string
 }
 /**
  * Tokens, as the provider counted them.

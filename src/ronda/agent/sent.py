@@ -6,7 +6,10 @@ show the same, and so does `POST /v1/render` for a request that has not been sen
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
+
+from msgspec import Struct
 
 from ronda.core.actions import CallModel
 from ronda.core.asked_round import request_at, requests_of
@@ -15,6 +18,7 @@ from ronda.core.request import ModelRequest
 from ronda.core.run import Run
 from ronda.drive import Provider, capabilities_of
 from ronda.errors import NotFound
+from ronda.wire.codec.json import encode as write_json
 from ronda.wire.openai_chat import API as CHAT
 from ronda.wire.openai_chat.client_request import Body
 from ronda.wire.upstream.projection import Projection
@@ -28,10 +32,23 @@ def rounds_of(events: list[Event]) -> list[int]:
     return sorted({event.round for event in events if type(event) is ModelStarted})
 
 
+class AskedModel(Struct, frozen=True):
+    """A model of a run as it can be opened now. `is_same`: it is the one that was asked; else its address is not known."""
+
+    provider: Provider | None
+    is_same: bool = True
+
+
+def models_of(events: list[Event], number: int) -> list[str]:
+    """Those that were asked in a round and in the one before: the run's, unless another one answered in its place."""
+    return list({_model_of(events, one): None for one in (number - 1, number)})
+
+
 def describe_round(
-    events: list[Event], number: int, provider: Provider | None, *, is_same: bool = True
+    events: list[Event], number: int, models: Mapping[str, AskedModel], *, placeholders: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """`is_same`: the provider is the one that the run had; else its address is not known. Raises NotFound."""
+    """`models`: each of `models_of`. `placeholders`: what stands where words were taken out before the run was kept. Raises
+    NotFound."""
     start = events[0]
     assert type(start) is RunStarted
     found = requests_of(events, (number - 1, number))
@@ -41,14 +58,24 @@ def describe_round(
             param="round",
             code="round_not_found",
         )
-    before = found.get(number - 1)
-    described = _describe(start.plan.model, provider, request, before, is_same=is_same)
+    model, before = _model_of(events, number), found.get(number - 1)
+    asked = models[model]
+    made, is_written = _project(model, asked.provider, request)
+    earlier = None
+    if before is not None:
+        other = _model_of(events, number - 1)
+        earlier = _project(other, models[other].provider, before)[0]
+    has_address = is_written and asked.is_same
+    is_whole = not any(write_json(one)[1:-1] in made.body for one in placeholders)
+    finished = _finish_of(events, number)
     return {
         "object": "round.request",
         "run": start.run,
         "round": number,
-        **described,
-        "cached_tokens": _cached_tokens(events, number),
+        "model": model,
+        **write_sent(made, earlier, is_exact=has_address and is_whole, has_address=has_address),
+        # What the provider said that it had read before; None while the round has not ended.
+        "cached_tokens": None if finished is None else finished.usage.cached,
     }
 
 
@@ -61,15 +88,9 @@ def describe_first(start: RunStarted, provider: Provider) -> dict[str, Any]:
     for action in run.todo():
         if type(action) is CallModel:
             started = ModelStarted(action.round, action.last, action.nudge, owes=action.owes)
-    return {"object": "render", **_describe(start.plan.model, provider, request_at(run, started), None, is_same=True)}
-
-
-def _describe(
-    model: str, provider: Provider | None, request: ModelRequest, before: ModelRequest | None, *, is_same: bool
-) -> dict[str, Any]:
-    made, is_written = _project(model, provider, request)
-    earlier = None if before is None else _project(model, provider, before)[0]
-    return {"model": model, **write_sent(made, earlier, is_exact=is_written and is_same)}
+    model = start.plan.model
+    made, is_written = _project(model, provider, request_at(run, started))
+    return {"object": "render", "model": model, **write_sent(made, None, is_exact=is_written, has_address=is_written)}
 
 
 def _project(model: str, provider: Provider | None, request: ModelRequest) -> tuple[Projection, bool]:
@@ -84,12 +105,17 @@ def _project(model: str, provider: Provider | None, request: ModelRequest) -> tu
     return Projection(data, tuple(body.changes.found), CHAT), False
 
 
-def _cached_tokens(events: list[Event], number: int) -> int | None:
-    """What the provider said that it had read before; None while the round has not ended."""
+def _model_of(events: list[Event], number: int) -> str:
+    start, finished = events[0], _finish_of(events, number)
+    assert type(start) is RunStarted
+    return start.plan.model if finished is None or not finished.model else finished.model
+
+
+def _finish_of(events: list[Event], number: int) -> ModelFinished | None:
     current, found = -1, None
     for event in events:
         if type(event) is ModelStarted:
             current = event.round
         elif type(event) is ModelFinished and current == number:
-            found = event.usage.cached
+            found = event
     return found

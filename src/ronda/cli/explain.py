@@ -10,7 +10,7 @@ import msgspec
 
 from ronda.agent.prompty_run import agent_of
 from ronda.agent.reopen import kept_file
-from ronda.agent.sent import describe_round, rounds_of
+from ronda.agent.sent import AskedModel, describe_round, models_of, rounds_of
 from ronda.cli.storage import open_storage
 from ronda.cli.table import print_table
 from ronda.core.events import Event, RunStarted
@@ -23,12 +23,14 @@ def explain(arguments: argparse.Namespace) -> int:
     events = asyncio.run(_read(arguments))
     start = events[0]
     assert type(start) is RunStarted
-    provider = _provider_of(start, arguments.base_url)
     rounds = rounds_of(events) if arguments.round is None else [arguments.round]
     if not rounds:
         raise BadConfig(f"the run '{arguments.run}' has not asked its model yet")
     for number in rounds:
-        told = describe_round(events, number, provider)
+        models = {
+            model: AskedModel(_provider_of(start, model, arguments.base_url)) for model in models_of(events, number)
+        }
+        told = describe_round(events, number, models)
         if arguments.json:
             print(msgspec.json.encode(told).decode())
         else:
@@ -48,15 +50,15 @@ async def _read(arguments: argparse.Namespace) -> list[Event]:
         return events
 
 
-def _provider_of(start: RunStarted, base_url: str | None) -> Provider | None:
+def _provider_of(start: RunStarted, model: str, base_url: str | None) -> Provider | None:
     """Without a key: nothing is sent. None where it cannot be opened here."""
-    if start.file is not None and base_url is None:
+    if start.file is not None and base_url is None and model == start.plan.model:
         try:
             return agent_of(kept_file(start.file)).provider
         except RondaError:  # a variable that is not set here, for one
             pass
     try:
-        return open_provider(start.plan.model, Where(base_url))
+        return open_provider(model, Where(base_url))
     except RondaError:
         return None
 

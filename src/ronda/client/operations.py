@@ -199,7 +199,7 @@ class File(TypedDict):
 
 class Finished(TypedDict):
     """The model's turn is complete. `first_at` is when the first of it was shown. `logprobs` are token
-    probabilities, in the provider's JSON.
+    probabilities, in the provider's JSON. `model` is the one that answered, where it is not the run's.
     """
 
     type: Literal["model_finished"]
@@ -210,6 +210,7 @@ class Finished(TypedDict):
     budget: NotRequired[Budget | None]
     first_at: NotRequired[float]
     annotations: NotRequired[list[Annotation]]
+    model: NotRequired[str]
 
 
 class Image(TypedDict):

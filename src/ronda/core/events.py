@@ -167,6 +167,7 @@ class ModelFinished(Struct, frozen=True, gc=False, tag="model_finished", omit_de
     held: tuple[Held, ...] = ()  # what the provider keeps, and the next call will need from it
     budget: Budget | None = None  # where there are some
     first_at: float = 0.0  # when the first of it was shown; 0: nothing was shown before all of it was there
+    model: str = ""  # the model that answered in place of the plan's, as PROVIDER:NAME
 
 
 class ModelInterrupted(Struct, frozen=True, gc=False, tag="model_interrupted", omit_defaults=True):

@@ -368,6 +368,7 @@ class Driver:
                 held=finished.held,
                 budget=finished.budget,
                 first_at=self.first_at,
+                model=finished.model,
             )
         )
         for warning in news + warnings:

@@ -306,6 +306,9 @@ class _TracedProvider(Provider):
         else:
             usage = finished.usage
             span.set_attributes({"gen_ai.response.finish_reasons": [finished.turn.stop], **_spent(usage)})
+            if finished.model:
+                labels["gen_ai.response.model"] = finished.model.partition(":")[2]
+                span.set_attribute("gen_ai.response.model", labels["gen_ai.response.model"])
             if otel.content:
                 span.set_attribute("gen_ai.output.messages", otel.words([_message(finished.turn)]))
             for kind, count in (("input", usage.input), ("output", usage.output)):

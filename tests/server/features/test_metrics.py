@@ -95,6 +95,18 @@ async def test_a_cost_that_is_not_known_is_no_figure(door: Door) -> None:
     assert (cost in before, after.get(cost)) == (False, 0.25)
 
 
+async def test_tokens_are_of_the_model_that_answered(door: Door, tmp_path: Path) -> None:
+    (tmp_path / "down.json").write_text(json.dumps([{"error": "down", "status": 503}]))
+    models = {"safe": {"model": f"script:{tmp_path / 'down.json'}", "fallback": ["default"]}}
+    async with door.serving(ScriptedModel(says("a")), models=models, **ON) as served:
+        answer = await served.post({"model": "safe", "messages": [user("Hi")]})
+        found = await figures(served)
+
+    assert answer.status == 200
+    counted = {key[2] for key, value in found.items() if key[0] == "ronda_tokens_total" and value}
+    assert counted == {"model=script:test"}
+
+
 async def test_no_path_of_a_client_is_a_label_and_probes_are_not_counted(door: Door) -> None:
     async with door.serving(ScriptedModel(), **ON) as served:
         for path in ("/canary-1", "/v1/runs/canary-2", "/health", "/ui/canary", "/metrics"):

@@ -270,6 +270,20 @@ async def test_content_is_told_where_it_is_asked_for(door: Door, monkeypatch: py
     assert json.loads(executed.attributes["gen_ai.tool.call.arguments"]) == {"city": "Paris"}
 
 
+async def test_a_model_that_answered_in_anothers_place_is_named(
+    door: Door, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "down.json").write_text(json.dumps([{"error": "down", "status": 503}]))
+    models = {"safe": {"model": f"script:{tmp_path / 'down.json'}", "fallback": ["default"]}}
+    async with collecting(monkeypatch) as collector:
+        async with traced(door, ScriptedModel(says("Hi.")), models=models, otel=True) as served:
+            await served.post({"model": "safe", "messages": [user("Hi")]})
+            await served.post({"messages": [user("Hi")]})
+
+    answered_by = [span.attributes.get("gen_ai.response.model") for span in collector.spans if span.name[:5] == "chat "]
+    assert answered_by == ["test", None]
+
+
 async def test_the_newest_conventions_are_switched_on_by_their_variable(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:

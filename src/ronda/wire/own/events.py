@@ -67,7 +67,7 @@ class Annotation(Struct, frozen=True, tag="url_citation"):
 
 class Finished(Struct, frozen=True, tag="model_finished", omit_defaults=True):
     """The model's turn is complete. `first_at` is when the first of it was shown. `logprobs` are token probabilities, in the
-    provider's JSON."""
+    provider's JSON. `model` is the one that answered, where it is not the run's."""
 
     turn: AssistantTurn
     usage: Usage = NO_USAGE
@@ -76,6 +76,7 @@ class Finished(Struct, frozen=True, tag="model_finished", omit_defaults=True):
     budget: events.Budget | None = None
     first_at: float = 0.0
     annotations: tuple[Annotation, ...] = ()
+    model: str = ""
 
 
 class Ended(Struct, frozen=True, tag="tool_finished", omit_defaults=True):
@@ -198,6 +199,7 @@ def wire_event(
                 event.budget,
                 event.first_at,
                 _annotations(turn, sources) if sources else (),
+                event.model,
             )
         case events.ModelInterrupted(turn=turn):
             return replace(event, turn=_bare(turn))

@@ -94,7 +94,9 @@ def compare(before: Sequence[Block] | None, blocks: Sequence[Block], *, same_mod
     return Prefix(len(old), tokens)
 
 
-def write_sent(projection: Projection, before: Projection | None, *, is_exact: bool) -> dict[str, Any]:
+def write_sent(
+    projection: Projection, before: Projection | None, *, is_exact: bool, has_address: bool
+) -> dict[str, Any]:
     """What our API says of a request that was sent, or would be."""
     blocks = blocks_of(projection)
     prefix: Prefix | None = None
@@ -103,8 +105,8 @@ def write_sent(projection: Projection, before: Projection | None, *, is_exact: b
         prefix = compare(blocks_of(before), blocks, same_model=same)
     return {
         "api": projection.api,
-        "method": "POST" if is_exact else None,
-        "url": projection.url if is_exact else None,
+        "method": "POST" if has_address else None,
+        "url": projection.url if has_address else None,
         "headers": dict(projection.headers),
         "exact": is_exact,
         "body": Raw(_without_secrets(projection.body)),

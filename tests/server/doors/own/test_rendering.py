@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.interaction.doors import Door, Json, Served, soon, user
-from tests.interaction.upstreams import Act, Upstream, answers, call, completes
+from tests.interaction.upstreams import Act, Upstream, answers, call, completes, refuses
 
 from ronda import tool
 from ronda.drive import Provider
@@ -205,6 +205,48 @@ async def test_secrets_in_an_address_are_not_shown(door: Door) -> None:
 
     assert rendered["url"] == f"http://{host}/chat/completions?api-version=2024-10-21&subscription-key=…"
     assert "password" not in json.dumps(rendered)
+
+
+async def test_a_round_that_another_model_answered_is_told_as_that_one_was_asked(door: Door) -> None:
+    async with (
+        Upstream(completes(None, call("forecast", city="Paris")), refuses(503, "away")) as first,
+        Upstream(*anthropic_rounds()) as other,
+    ):
+        models = {
+            "safe": {"model": "openai-chat:gpt-5", "base_url": first.url, "fallback": ["claude"]},
+            "claude": {"model": CLAUDE, "base_url": other.url},
+        }
+        async with door.serving(ScriptedModel(), forecast, models=models) as served:
+            run = await run_of(served, {**QUESTION, "model": "safe"})
+            told = [(await get(served, f"/runs/{run}/rounds/{number}/request"))[1] for number in (0, 1, 2)]
+            _, ended = await get(served, f"/runs/{run}")
+            async with soon(), served.http.get(f"{served.url}/runs/{run}/events?stream=false") as answer:
+                events = (await answer.text()).split("\n")
+
+    assert ended["state"] == "finished"
+    assert [one["model"] for one in told] == ["openai-chat:gpt-5", CLAUDE, CLAUDE]
+    assert [one["url"].removesuffix("/chat/completions").removesuffix("/messages") for one in told] == [
+        first.url, other.url, other.url,
+    ]  # fmt: skip
+    assert [one["body"] for one in told] == [first.requests[0], *other.requests]
+    assert [one["exact"] for one in told] == [True] * 3
+    assert (told[1]["prefix"]["reason"], told[2]["prefix"]["broken_at"]) == ("the model is another", None)
+    finished = [json.loads(line[6:]) for line in events if '"type":"model_finished"' in line]
+    assert [one.get("model") for one in finished] == [None, CLAUDE, CLAUDE]
+
+
+async def test_words_that_were_taken_out_are_said_to_be(door: Door) -> None:
+    async with Upstream(completes("Hello."), completes("Hello.")) as upstream:
+        rules = [{"pattern": "hunter2", "replacement": 'the "word"'}]
+        async with door.serving(upstream.url, redact=rules) as served:
+            told = []
+            for words in ("My word is hunter2.", "Hi"):
+                run = await run_of(served, {"messages": [user(words)]})
+                told.append((await get(served, f"/runs/{run}/rounds/0/request"))[1])
+
+    assert [one["exact"] for one in told] == [False, True]
+    assert told[0]["body"]["messages"] == [user('My word is the "word".')]
+    assert told[0]["url"] == f"{upstream.url}/chat/completions"
 
 
 async def test_a_model_without_a_wire_is_told_as_chat_completions_has_it(door: Door) -> None:

@@ -49,11 +49,13 @@ _DIALECTS: Final = ("chat", "messages", "responses")
 _LONGEST_NUMBER: Final = 9  # digits of a round: no run has a billion
 
 if TYPE_CHECKING:
+    from ronda.agent.sent import AskedModel
     from ronda.server.services.agents import AgentFolder
 
 
 class RoundsDoor:
-    """`reopen`: what a feature began a run with that it began itself."""
+    """`reopen`: what a feature began a run with that it began itself. `placeholders`: what stands where words were that are not
+    kept."""
 
     def __init__(
         self,
@@ -61,7 +63,9 @@ class RoundsDoor:
         models: Models,
         reopen: Callable[[RunStarted, Sequence[Event]], Awaitable[Reopening | None]],
         agent_folder: Callable[[], AgentFolder | None],
+        placeholders: Callable[[], Sequence[str]],
     ) -> None:
+        self._placeholders = placeholders
         self._runs = runs
         self._models = models
         self._reopen = reopen
@@ -77,33 +81,37 @@ class RoundsDoor:
         if not (text.isascii() and text.isdigit()) or len(text) > _LONGEST_NUMBER:
             raise BadRequest(f"'{text[:20]}' is no number of a round; they count from 0", param="round")
         await load("ronda.agent.sent")
-        from ronda.agent.sent import describe_round  # few ask for one
+        from ronda.agent.sent import describe_round, models_of  # few ask for one
 
         start = events[0]
         assert type(start) is RunStarted
-        provider, is_same = await self._provider_of(start, events)
+        number = int(text)
+        models = {model: await self._asked(start, events, model) for model in models_of(events, number)}
 
         def describe() -> bytes:
-            return encode(describe_round(events, int(text), provider, is_same=is_same))
+            return encode(describe_round(events, number, models, placeholders=self._placeholders()))
 
         return Json(await aside(describe))
 
-    async def _provider_of(self, start: RunStarted, events: list[Event]) -> tuple[Provider, bool]:
+    async def _asked(self, start: RunStarted, events: list[Event], spec: str) -> AskedModel:
         """Who was asked, and whether that is certain: the server may have another model by now."""
-        spec = start.plan.model
+        from ronda.agent.sent import AskedModel
+
         try:
-            if (whole := await self._reopen(start, events)) is not None:
-                return whole.provider, True
-            if start.file is not None:
-                return await self._file_provider(start), True
-            target = await named_target(self._models, start)
-            if target.spec == spec:
-                return target.provider, True
+            if spec != start.plan.model:  # it answered in the place of the run's
+                if (other := await self._models.find_named(spec, start.owner)) is not None and other.spec == spec:
+                    return AskedModel(other.provider)
+            elif (whole := await self._reopen(start, events)) is not None:
+                return AskedModel(whole.provider)
+            elif start.file is not None:
+                return AskedModel(await self._file_provider(start))
+            elif (target := await named_target(self._models, start)).spec == spec:
+                return AskedModel(target.provider)
         except RondaError:  # an agent that is gone: what its model was sent can still be told
             pass
         if _is_by_spec(spec):
-            return open_provider(spec, Where()), False
-        return self._models.default.provider, False
+            return AskedModel(open_provider(spec, Where()), is_same=False)
+        return AskedModel(self._models.default.provider, is_same=False)
 
     async def _file_provider(self, start: RunStarted) -> Provider:
         await load("ronda.agent.reopen")

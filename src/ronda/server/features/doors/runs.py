@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ronda.server.answering.page_runs import PageRuns
 from ronda.server.doors.dialects import OWN
@@ -37,7 +38,9 @@ class Runs(Door):
         self._start = RunStart(answering, services.models, lambda: provided(PageRuns), most)
         self._approvals = ApprovalsDoor(runs, answering.answers, answering.others, audit, most)
         self._runs = RunsDoor(runs, queue, answering.answers, audit, lambda: provided(PageRuns), most)
-        self._rounds = RoundsDoor(runs, services.models, services.reopen, lambda: provided(AgentFolder))
+        self._rounds = RoundsDoor(
+            runs, services.models, services.reopen, lambda: provided(AgentFolder), partial(_placeholders, provided)
+        )
         self._lists = RunLists(runs, queue)
         self._feed = Feed(runs, queue, services.catalog.sessions, services.supervisor, answering.others)
         self._events = EventsDoor(runs, self._feed)
@@ -78,3 +81,11 @@ class Runs(Door):
 
     async def drain(self, seconds: float) -> None:
         self._feed.close()
+
+
+def _placeholders(provided: Callable[[type[Any]], Any]) -> Sequence[str]:
+    """What stands where words were that are not kept."""
+    from ronda.server.features.redact.patterns import Redactor  # few servers have rules
+
+    redactor: Redactor | None = provided(Redactor)
+    return () if redactor is None else redactor.placeholders

@@ -167,13 +167,13 @@ class Metrics(Feature):
             figures.journal_facts.inc(len(facts))
             for fact in facts:
                 if isinstance(fact, ModelFinished):
-                    usage = fact.usage
+                    usage, answered_by = fact.usage, self._models.value(fact.model) if fact.model else model
                     figures.tokens_processed.inc(usage.input + usage.output)
                     kinds = {"input": usage.input, "output": usage.output, "cached": usage.cached}
                     for kind, number in (kinds | {"reasoning": usage.reasoning}).items():
-                        figures.tokens.labels(model, kind).inc(number)
+                        figures.tokens.labels(answered_by, kind).inc(number)
                     if usage.cost is not None:  # a price that is not known is not 0
-                        figures.cost.labels(model).inc(max(0.0, usage.cost))
+                        figures.cost.labels(answered_by).inc(max(0.0, usage.cost))
                     if owner is not None:
                         figures.owner_tokens.labels(owner).inc(usage.input + usage.output)
                 elif isinstance(fact, ModelRetried):

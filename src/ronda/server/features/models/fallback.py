@@ -124,6 +124,8 @@ class FallbackModel:
                 continue
             self._cooling.end(candidate)
             request.scratch[_CHOSEN] = number
+            if number:
+                finished = replace(finished, model=candidate.spec)
             if number == first:
                 return finished
             if first not in problems:

@@ -24,6 +24,11 @@ class Redactor:
         # One look for all of them: nearly every text has none of these words.
         self._any: Any = _compile("|".join([f"(?:{rule.pattern})" for rule in rules]), is_one=False)
 
+    @property
+    def placeholders(self) -> list[str]:
+        """What stands where words were."""
+        return [replacement for _, replacement in self._rules]
+
     def __call__(self, text: str) -> str:
         try:
             if self._any.search(text) is None:
