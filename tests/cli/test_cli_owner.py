@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tarfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
 import psycopg
 import pytest
+from minio import Minio
 from msgspec import Struct
 from tests import s3
 from tests.cli.commands import shown
 from tests.cli.serving import Served, Started
 from tests.timeouts import TIMEOUT
 
+from ronda.files.s3_blobs import S3Blobs
 from ronda.files.workspaces import Workspaces
 from ronda.server.features.code.code_tools import workspaces_root
 
 CANARY = "canary-7f3a"
 OTHER = "other-91c2"
+BUCKET = "owners"
 STUCK = """---
 model: script:stuck.json
 tools:
@@ -195,20 +197,23 @@ class Everywhere(Struct):
 
     data: Path
     database: str = ""
-    bucket: str = ""  # its address
+    bucket: Minio | None = None
 
     def has(self, word: str) -> list[str]:
         """Where this word is."""
         found = words_in(self.data, word)
         if self.database:
             found += [name for name, rows in tables_of(self.database).items() if word in rows]
-        if self.bucket:
-            names = re.findall("<Key>(.*?)</Key>", httpx.get(f"{self.bucket}?list-type=2", trust_env=False).text)
-            found += [name for name in names if word in name]
-            found += [
-                name for name in names if word.encode() in httpx.get(f"{self.bucket}/{name}", trust_env=False).content
-            ]
+        if self.bucket is not None:
+            found += [name for name, data in objects_of(self.bucket) if word.encode() in name.encode() + data]
         return found
+
+
+def objects_of(bucket: Minio) -> Iterator[tuple[str, bytes]]:
+    for one in bucket.list_objects(BUCKET, recursive=True):
+        with closing(bucket.get_object(BUCKET, str(one.object_name))) as answer:
+            yield str(one.object_name), answer.read()
+            answer.release_conn()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql and s3"])
@@ -228,9 +233,8 @@ def test_the_name_of_a_deleted_owner_is_nowhere(
         kept = Everywhere(data)
         if kind != "sqlite":
             kept.database = request.getfixturevalue("postgres")
-            kept.bucket = f"{stack.enter_context(s3_of(request, monkeypatch))}/owners"
-            httpx.put(kept.bucket, trust_env=False)
-            storage, files = (*storage, "--database", kept.database), ("--file-store", "s3://owners/files")
+            kept.bucket = stack.enter_context(a_bucket(monkeypatch))
+            storage, files = (*storage, "--database", kept.database), ("--file-store", f"s3://{BUCKET}/files")
         keys = {
             name: shown(capsys, "keys", "create", "--owner", name, *flags, *storage)[1].strip()
             for name, flags in ((owner, ()), ("op", ("--scope", "operate:write", "--scope", "decide")))
@@ -261,7 +265,7 @@ def test_the_name_of_a_deleted_owner_is_nowhere(
         code, _, err = shown(capsys, "owner", "delete", owner, "--yes", *storage, *files)
         assert code == 0, err
         assert all(before), before
-        assert any(place.startswith("files/") for place in before[1]) is bool(kept.bucket)
+        assert any(place.startswith("files/") for place in before[1]) is (kept.bucket is not None), before
         assert (kept.has(owner), kept.has(CANARY)) == ([], [])
         assert mine.http.get("/runs").status_code == 401
         server.end()
@@ -269,13 +273,16 @@ def test_the_name_of_a_deleted_owner_is_nowhere(
 
 
 @contextmanager
-def s3_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def a_bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Minio]:
     if not s3.is_there():
         pytest.skip(s3.MISSING)
     with s3.serving() as url:
         for name, value in s3.environment(url).items():
             monkeypatch.setenv(name, value)
-        yield url
+        client = S3Blobs(f"s3://{BUCKET}").client
+        client.make_bucket(BUCKET)
+        yield client
+        client._http.clear()
 
 
 def test_a_server_whose_last_key_is_deleted_stays_closed(
