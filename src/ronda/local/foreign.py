@@ -15,7 +15,6 @@ probabilities of tokens. Requests that want one of them are put in the manner of
 from __future__ import annotations
 
 import logging
-import os.path
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -28,7 +27,7 @@ from ronda.core.request import ModelRequest
 from ronda.errors import BadRequest, UpstreamBroken, UpstreamError
 from ronda.local.engine import PROMPT_TOKENS, Engine
 from ronda.local.markup import Family
-from ronda.local.markup.learned import Call, learn
+from ronda.local.markup.learned import Call, learn, written_after
 from ronda.local.prompt import ControlTokenEscaper, Message, write_messages, write_tools
 from ronda.local.schema_bounds import check_schema_text
 from ronda.local.settings import Settings
@@ -145,8 +144,7 @@ class ForeignChat:
         said = self._render([_QUESTION, _assistant(_SAID)])
         called = self._render([_QUESTION, _calling(calls)])
         asked = self._render([_QUESTION], add_generation_prompt=True)
-        same = len(os.path.commonprefix([asked, called]))  # noqa: RUF071 # of texts, not of paths
-        return called[same:].removesuffix(said.rpartition(_SAID)[2]) if _SAID in said else ""
+        return written_after(asked, called).removesuffix(said.rpartition(_SAID)[2]) if _SAID in said else ""
 
     def _render(self, messages: list[Message], *, add_generation_prompt: bool = False) -> str:
         body = {"messages": messages, "tools": [_TOOL], "add_generation_prompt": add_generation_prompt}

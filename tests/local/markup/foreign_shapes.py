@@ -46,6 +46,9 @@ _IN_TAGS: Final = rows(
 )
 
 
+_IN_ATTRIBUTES: Final = rows('<function name="{}">', '<param name="', '">', "</param>", "</function>")
+
+
 def _foreign(model: str, made: tuple[str, Spell]) -> Shape:
     return Shape(model, "generic", chat(made[0]), made[1])
 
@@ -107,7 +110,8 @@ LEARNED: Final = [
     _foreign("like Kimi, numbered", (_NUMBERED, _numbered)),
     _foreign("like GLM, keys and values", rows("<call>{}\n", "<key>", "</key>\n<value>", "</value>\n", "</call>\n")),
     _foreign("like GigaChat 3.5", dsml("tool_calls", "｜GCML｜")),
-    _foreign("like MiniCPM", rows('<function name="{}">', '<param name="', '">', "</param>", "</function>")),
+    _foreign("like MiniCPM", _IN_ATTRIBUTES),
+    Shape("like MiniCPM, thinking", "generic", chat(_IN_ATTRIBUTES[0], opened="<think>\\n"), _IN_ATTRIBUTES[1]),
 ]
 
 # Words, and neither tags nor JSON: nothing tells where a value ends.

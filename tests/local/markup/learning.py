@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Callable, Sequence
 
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tests.local.markup.shapes import TOOLS, Call, Shape
 
 from ronda.local.markup import Family
-from ronda.local.markup.learned import learn
+from ronda.local.markup.learned import learn, written_after
 
 
 def writer(shape: Shape) -> Callable[[Sequence[Call]], str]:
@@ -23,8 +22,7 @@ def writer(shape: Shape) -> Callable[[Sequence[Call]], str]:
         message = {"role": "assistant", "content": "", "tool_calls": called}
         asked = template.render(messages=[], tools=TOOLS, add_generation_prompt=True)
         whole = template.render(messages=[message], tools=TOOLS)
-        same = len(os.path.commonprefix([asked, whole]))  # noqa: RUF071 # of texts, not of paths
-        return whole[same:].removesuffix("<|im_end|>\n")
+        return written_after(asked, whole).removesuffix("<|im_end|>\n")
 
     return render
 

@@ -27,6 +27,7 @@ _TEXTS: Final = {
     "quotes": 'the "old" town, {FR}, [x]',
     "an apostrophe": "l'Hay-les-Roses",
     "two lines": "Paris\n\nFrance",
+    "the end of a line": "def hello():\n    return 1\n",
     "markup": "a < b, </b>, <i>&amp;</i>",
     "letters": "Zürich 東京 🙂",
     "a backslash": "C:\\temp\\new",

@@ -229,6 +229,30 @@ _GEMMA: Final = """{%- macro write(value) -%}
 {%- else -%}{{ value | tojson }}{%- endif -%}{%- endmacro -%}"""
 
 
+def minicpm(calls: Sequence[Call]) -> str:
+    """What a tag cannot hold stands in CDATA."""
+
+    def text(value: Any) -> str:
+        return f"<![CDATA[{value}]]>" if isinstance(value, str) and any(one in value for one in "<&\n") else str(value)
+
+    return "\n".join(
+        [
+            f'<function name="{name}">'
+            + "".join([f'<param name="{key}">{text(value)}</param>' for key, value in arguments.items()])
+            + "</function>"
+            for name, arguments in calls
+        ]
+    )
+
+
+_MINICPM: Final = each(
+    "{{ '<function name=\"' + call.function.name + '\">' }}{%- for key, value in call.function.arguments | items %}"
+    "{{ '<param name=\"' + key + '\">' }}{%- if value is string and ('<' in value or '&' in value or '\\n' in value) %}"
+    "{{ '<![CDATA[' + value + ']]>' }}{% else %}{{ value }}{% endif %}{{ '</param>' }}{% endfor %}{{ '</function>' }}",
+    between="\n",
+)
+
+
 def kimi_3(calls: Sequence[Call]) -> str:
     """Attributes say the name, the key and the type of a value."""
     texts = []
@@ -410,7 +434,6 @@ OWN: Final = [
         ),
         begin="{% set think = '<seed:think>' + '</seed:think>' %}",
         think=("<seed:think>", "</seed:think>"),
-        cannot_hold=_TAG_TEXT,
     ),
     _shape(
         "Functionary 3.1", "functionary", after_name("<function=", ">", "</function>"), tools="<|python_tag|>" + _TOOLS
@@ -419,13 +442,11 @@ OWN: Final = [
         "GLM 4.6",
         "glm",
         rows("\n<tool_call>{}\n", "<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n", "</tool_call>"),
-        cannot_hold=_TAG_TEXT,
     ),
     _shape(
         "GLM 4.7",
         "glm_flat",
         rows("<tool_call>{}", "<arg_key>", "</arg_key><arg_value>", "</arg_value>", "</tool_call>"),
-        cannot_hold=_TAG_TEXT,
     ),
     _shape(
         "Hunyuan 3",
@@ -439,7 +460,6 @@ OWN: Final = [
             open="<tool_calls>\n",
             close="</tool_calls>",
         ),
-        cannot_hold=_TAG_TEXT,
     ),
     _shape(
         "Hunyuan 3, open",
@@ -453,7 +473,6 @@ OWN: Final = [
             open="<tool_calls:opensource>\n",
             close="</tool_calls:opensource>",
         ),
-        cannot_hold=_TAG_TEXT,
     ),
     _shape("Hunyuan A13B", "hunyuan", objects("<tool_calls>", "</tool_calls>"), text=("<answer>\n", "\n</answer>")),
     _shape(
@@ -478,7 +497,6 @@ OWN: Final = [
             close="</minimax:tool_call>",
         ),
         opened="<think>\\n",
-        cannot_hold=_TAG_TEXT,
     ),
     _shape("DeepSeek V3.2", "dsml", dsml("function_calls")),
     _shape("DeepSeek V4", "dsml_v4", dsml("tool_calls")),
@@ -518,13 +536,19 @@ OWN: Final = [
             open="<｜tool_calls_begin｜>\n",
             close="<｜tool_calls_end｜>",
         ),
-        cannot_hold=_TAG_TEXT,
     ),
     _shape(
         "InternLM 3",
         "internlm",
         objects("<|action_start|><|plugin|>\n", "<|action_end|>", arguments="parameters", listed=False),
         single=True,
+    ),
+    _shape(
+        "MiniCPM 5",
+        "minicpm_5",
+        (_MINICPM, minicpm),
+        tools='<function name="x"><param name="y">z</param></function>' + _TOOLS,
+        opened="<think>\\n",
     ),
     _shape("Kimi K2", "kimi", (_KIMI, kimi)),
     Shape(

@@ -26,6 +26,7 @@ TEMPLATES: Final = {
     "gemma4": """{%- for tool in tools %}<|tool>{{ declare(tool) }}<tool|>{% endfor %}
 <|tool_call>call:{{ name }}{ {{- key }}:<|"|>{{ value }}<|"|>}<tool_call|>
 {%- if not thinking %}<|channel>thought\n<channel|>{% endif %}""",
+    "minicpm_5": '{{ tools }}<function name="{{ name }}"><param name="{{ key }}">{{ value }}</param></function>',
     "lfm2": """List of tools: {{ tools | tojson }}
 <|tool_call_start|>[{{ name }}({{ arguments | join(", ") }})]<|tool_call_end|><think></think>""",
     "llama3": """{%- if tools %}{{ tools | tojson }}{% endif %}
@@ -42,8 +43,6 @@ OTHERS: Final = {
     "MiniMax M3": "{% set ns = ']<]minimax[>[' %}{{ tools }}{{ ns + '<tool_call>' }}{{ ns + '<invoke name=\"' + call.name }}"
     "{{ ns + '<' + key + '>' + value + ns + '</' + key + '>' }}{{ call.arguments }}",
     "Functionary 3.2": "{{ tools }}<|start_header_id|>{{ '>>>all\\n' }}{{ '>>>' + call.name + '\\n' + call.arguments }}",
-    "MiniCPM 5": '{{ tools }}<|start_header_id|><function name="{{ name }}"><param name="{{ key }}">{{ value }}</param>'
-    '</function>"parameters": ',
     "tags of its own": "{{ tools }}<tool_call><args>{{ arguments }}</args><name>{{ name }}</name></tool_call>",
     "Hunyuan, dense": "{{ tools }}<tool_calls><tool_call>{{ name }}\n```json\n{{ arguments }}\n```</tool_call></tool_calls>",
     "Harmony of others": "chat_format=llm-jp-harmony-v1{{ tools }}<|channel|>commentary to=functions.{{ name }}<|message|>",

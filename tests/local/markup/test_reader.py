@@ -1,5 +1,6 @@
 """What models write, family by family: whole, and cut at every place."""
 
+import json
 import time
 from collections.abc import Sequence
 from itertools import pairwise
@@ -360,6 +361,36 @@ def test_a_call_quoted_in_a_thought_does_not_run_though_its_marks_are_tokens(
     assert turn == AssistantTurn((Reasoning(f"I could write {quoted} here."), Text("Hello")))
     unclosed = read_at_every_cut(known, f"{think[0]}I do it: {quoted}")
     assert unclosed == AssistantTurn((Reasoning("I do it:"), call("now", "{}")), "tool_calls")
+
+
+def test_marks_around_calls_inside_an_unfinished_thought_are_not_shown() -> None:
+    kimi = FAMILIES["kimi"]
+    section = (
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
+        "<|tool_calls_section_end|>"
+    )
+    turn = read_at_every_cut(kimi, f"<think>I do it: {section}")
+    assert turn == AssistantTurn((Reasoning("I do it:"), call("now", "{}")), "tool_calls")
+    quoted = read_at_every_cut(kimi, f"<think>I could write {section} here.</think>Hello")
+    assert quoted == AssistantTurn((Reasoning(f"I could write {section} here."), Text("Hello")))
+
+
+@pytest.mark.parametrize(("channel", "part"), [("analysis", Reasoning("hm")), ("final", Text("hm"))])
+def test_the_last_channel_of_a_header_counts(channel: str, part: AssistantPart) -> None:
+    written = f"<|channel|>commentary to=assistant<|channel|>{channel}<|message|>hm<|end|>"
+    assert read_at_every_cut(FAMILIES["harmony"], written) == AssistantTurn((part,))
+
+
+def test_the_end_of_a_turn_that_is_spelled_out_is_not_shown() -> None:
+    assert read_at_every_cut(FAMILIES["glm"], "Hello.<|role_end|>").text == "Hello."
+
+
+@pytest.mark.parametrize(("written", "city"), [("x = 1\n", "x = 1\n"), ("\nParis\n", "Paris")])
+def test_where_a_template_writes_no_ends_of_lines_around_a_text_only_a_pair_of_them_is_no_text(
+    written: str, city: str
+) -> None:
+    text = f"<seed:tool_call><function=get_weather><parameter=city>{written}</parameter></function></seed:tool_call>"
+    assert read_at_every_cut(FAMILIES["seed"], text).calls == (call("get_weather", json.dumps({"city": city})),)
 
 
 def test_a_thought_without_content_is_none() -> None:

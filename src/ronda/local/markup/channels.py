@@ -136,11 +136,11 @@ class Channels:
         channels = _CHANNEL.findall(header)
         found = _RECIPIENT.search(header)
         recipient = found[1] if found else ""
-        is_thought = recipient == self._dialect.thinker if recipient else bool(channels) and channels[-1] == "analysis"
-        if is_thought:
-            self._kind = "reasoning"
-        elif not recipient or recipient in self._dialect.readers:
-            self._kind = "text"
+        dialect = self._dialect
+        if not recipient or recipient == dialect.thinker or recipient in dialect.readers:
+            # gpt-oss sometimes addresses itself in front of the channel that counts: `commentary to=assistant`, then `analysis`.
+            is_thought = channels[-1:] == ["analysis"] or (bool(recipient) and recipient == dialect.thinker)
+            self._kind = "reasoning" if is_thought else "text"
         else:
             self._kind = "call"
             self._last = ""

@@ -10,6 +10,7 @@ import re
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ronda.local.markup.form import Form
 from ronda.local.markup.wrapper import Named, Tags, Wrapper
@@ -38,6 +39,7 @@ FamilyName: TypeAlias = Literal[
     "gemma4",  # <|tool_call>call:name{key:<|"|>text<|"|>,n:1}<tool_call|>
     "function_gemma",  # <start_function_call>call:name{key:<escape>text<escape>,n:1}<end_function_call>: FunctionGemma
     "minicpm",  # <|tool_call_start|>\n```python\nname(key="text", n=1)\n```\n<|tool_call_end|>: MiniCPM 3 and 4
+    "minicpm_5",  # <function name="name"><param name="key">value</param></function>: MiniCPM 5
     "lfm2",  # <|tool_call_start|>[name(key='text', n=1)]<|tool_call_end|>: LFM2, LFM2.5
     "lfm2_json",  # <|tool_call_start|>[{"name": …, "arguments": {…}}]<|tool_call_end|>: LFM2, by other templates
     "olmo",  # <function_calls>\nname(key="text", n=1)\n</function_calls>: Olmo 3
@@ -95,7 +97,8 @@ class Family(Struct, frozen=True):
 
 
 FUNCTION_TAGS: Final = Tags("<function=", "</function>", "<parameter=", "</parameter>")
-INVOKE_TAGS: Final = Tags("<invoke", "</invoke>", "<parameter", "</parameter>")
+SEED_TAGS: Final = replace(FUNCTION_TAGS, pairs=True)
+INVOKE_TAGS: Final = Tags("<invoke", "</invoke>", "<parameter", "</parameter>", pairs=True)
 DSML_TAGS: Final = Tags(
     "<｜DSML｜invoke", "</｜DSML｜invoke>", "<｜DSML｜parameter", "</｜DSML｜parameter>", trims=False
 )
@@ -113,6 +116,7 @@ def key_tags(suffix: str = "") -> Tags:
         end_key=f"</arg_key{suffix}>",
         value=f"<arg_value{suffix}>",
         separator=f"<tool_sep{suffix}>",
+        pairs=True,
     )
 
 
@@ -134,7 +138,7 @@ QWEN_XML: Final = Family(
 )
 SEED: Final = Family(
     "seed",
-    (Wrapper("<seed:tool_call>", "</seed:tool_call>", FUNCTION_TAGS), Wrapper("<function=", "", FUNCTION_TAGS)),
+    (Wrapper("<seed:tool_call>", "</seed:tool_call>", SEED_TAGS), Wrapper("<function=", "", SEED_TAGS)),
     noise=("<seed:cot_budget_reflect>", "</seed:cot_budget_reflect>", "<seed:eos>"),
 )
 FUNCTIONARY: Final = Family(
@@ -143,7 +147,9 @@ FUNCTIONARY: Final = Family(
     control=frozenset({"<|python_tag|>"}),
     noise=("<|eom_id|>", "<|eot_id|>"),
 )
-GLM: Final = Family("glm", (Wrapper("<tool_call>", "", key_tags()),), noise=("<|observation|>", "<|user|>"))
+GLM: Final = Family(
+    "glm", (Wrapper("<tool_call>", "", key_tags()),), noise=("<|observation|>", "<|user|>", "<|role_end|>")
+)
 GLM_FLAT: Final = Family("glm_flat", GLM.wrappers, noise=GLM.noise)
 OPEN_SUFFIX: Final = ":opensource"
 _HY3_CALLS: Final = tuple([Wrapper(f"<tool_call{suffix}>", "", key_tags(suffix)) for suffix in ("", OPEN_SUFFIX)])
@@ -164,7 +170,9 @@ DSML_V4: Final = Family("dsml_v4", _DSML_CALLS[::-1])
 _DEEPSEEK_CONTROL: Final = frozenset({DEEPSEEK_CALL.open, DEEPSEEK_CALL.close, "<｜tool▁sep｜>", *NOISE_ANYWHERE})
 DEEPSEEK: Final = Family("deepseek", (DEEPSEEK_CALL,), control=_DEEPSEEK_CONTROL, noise=NOISE_ANYWHERE)
 DEEPSEEK_R1: Final = Family("deepseek_r1", (DEEPSEEK_CALL,), control=_DEEPSEEK_CONTROL, noise=NOISE_ANYWHERE)
-_STEP_TAGS: Final = Tags("<steptml:invoke", "</steptml:invoke>", "<steptml:parameter", "</steptml:parameter>")
+_STEP_TAGS: Final = Tags(
+    "<steptml:invoke", "</steptml:invoke>", "<steptml:parameter", "</steptml:parameter>", pairs=True
+)
 STEP3: Final = Family(
     "step3",
     (Wrapper("<steptml:invoke", "", _STEP_TAGS),),
@@ -238,6 +246,10 @@ MINICPM: Final = Family(
     "minicpm",
     (Wrapper("<|tool_call_start|>\n```python", "<|tool_call_end|>", "python"), *LFM2.wrappers),
     control=LFM2.control,
+)
+MINICPM_5: Final = Family(
+    "minicpm_5",
+    (Wrapper("<function", "", Tags("<function", "</function>", "<param", "</param>", trims=False, cdata=True)),),
 )
 LFM2_JSON: Final = Family("lfm2_json", LFM2.wrappers, control=LFM2.control)
 OLMO: Final = Family("olmo", (Wrapper("<function_calls>", "</function_calls>", "python"),))

@@ -132,6 +132,14 @@ FORMS: Final[dict[FamilyName, Form]] = {
     "minicpm": Form(
         "<|tool_call_start|>", "{}(", ")", "\n```python\n", "\n```\n<|tool_call_end|>", "\n", native=keywords
     ),
+    "minicpm_5": Form(
+        "<function name=",
+        '"{}">',
+        tail="</function>",
+        join="\n",
+        native=TagForm('<param name="{}">', "</param>", words="python").write,
+        key=24,
+    ),
     "lfm2": Form("<|tool_call_start|>", "{}(", ")", "[", "]<|tool_call_end|>", ", ", native=literals),
     "lfm2_json": Form("<|tool_call_start|>", _OBJECT, "}", "[", "]<|tool_call_end|>", ", "),
     "olmo": Form("<function_calls>", "{}(", ")", "\n", "\n</function_calls>", "\n", native=keywords),

@@ -81,6 +81,14 @@ def learn(render: Render, think: tuple[str, str] | None = None) -> Family | None
     return msgspec.structs.replace(family, think=think)
 
 
+def written_after(asked: str, whole: str) -> str:
+    """What the template writes of an answer behind the prompt. A tag that both only begin alike, `<think>` and `<function`, is of
+    the answer."""
+    same = len(os.path.commonprefix([asked, whole]))  # noqa: RUF071 # of texts, not of paths
+    tag = whole.rfind("<", 0, same)
+    return whole[tag if tag > whole.rfind(">", 0, same) else same :]
+
+
 class _Pieces(Struct, frozen=True):
     """What stands between names, keys and values."""
 
@@ -173,8 +181,17 @@ def _tagged(pieces: _Pieces, words: Literal["json", "words", "python"]) -> Famil
         return None
     tag_name = "" if has_bare_name else _tag_name(call_tag)
     separator = name_end.strip() if has_bare_name else ""
-    trims = says_text is None
-    tags = Tags(tag_name, end_call, key_tags[0], end_argument.strip(), key_tags[1], key_tags[2], separator, trims)
+    tags = Tags(
+        tag_name,
+        end_call,
+        key_tags[0],
+        end_argument.strip(),
+        key_tags[1],
+        key_tags[2],
+        separator,
+        trims=says_text is None,
+        pairs=not pieces.to_value.endswith("\n"),
+    )
     # Outside in, what is around a call: the last of it that there is opens the wrapper, the rest says nothing.
     noise = _marks(around.all_open, around.all_close)
     if has_bare_name:

@@ -63,7 +63,8 @@ class Plain:
         self._in_texts = tuple(
             dict.fromkeys((*self._wrappers, self._think, self._unthink, *self._closes, *self._noise))
         )
-        self._in_thoughts = tuple(dict.fromkeys((self._unthink, *self._wrappers, *again)))
+        self._in_thoughts = tuple(dict.fromkeys((self._unthink, *self._wrappers, *again, *self._noise)))
+        self._again = frozenset(again)
         self._has_thought = False
         self._buffer = ""
         self._at = 0
@@ -72,7 +73,8 @@ class Plain:
         self._lead: str | None = ""
         self._keep_lead = True
         self._line_start = True
-        self._trail: str | None = None  # the same at the end of a thought; None before it began
+        # The same at the end of a thought, with marks that may belong to a call; None before it began.
+        self._trail: str | None = None
         self._doubt = ""  # a marker without a call: text, unless the next thing is the marker again
         # Of the call being read:
         self._reader: CallReader = JsonCalls(tool_names)
@@ -227,14 +229,17 @@ class Plain:
             self._begin_call(marker, marker, self._new_reader(marker))
             self._step = self._in_draft
             self._draft = Out()
+        elif (
+            marker not in self._again
+        ):  # it may belong to a call: shown if the thought goes on, and has not begun with it
+            self._trail = (self._trail or "") + marker
         return True
 
     def _thought(self, piece: str, out: Out) -> None:
-        if self._trail is None:
-            piece = piece.lstrip()
-            if not piece:
-                return
-        piece = (self._trail or "") + piece
+        if not piece.strip():
+            self._trail = None if self._trail is None else self._trail + piece
+            return
+        piece = piece.lstrip() if self._trail is None else self._trail + piece
         shown = piece.rstrip()
         self._trail = piece[len(shown) :]
         out.reasoning(shown)

@@ -30,6 +30,7 @@ Types: TypeAlias = dict[tuple[str, str], frozenset[str]]  # (tool, parameter) â†
 
 _TEXT: Final = frozenset({"string"})
 _NAMES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+_CDATA: Final = ("<![CDATA[", "]]>")
 _NAME: Final = re.compile(r"[\w.\-/:]+")  # one that has no tag around it
 _ATTRIBUTE: Final = re.compile(r"""\bname\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
 _FIRST_ATTRIBUTE: Final = re.compile(r"""\w+\s*=\s*(?:"([^"]*)"|'([^']*)')""")
@@ -82,7 +83,9 @@ class TagCalls:
         self._json: JsonCalls | None = None  # for a model that was shown one form and writes the other
         self._step: _Step = self._function if begun else self._before if tags.call else self._bare_name
         # A value whose end was forgotten ends where the next begins, or the call.
-        self._ends = (tags.end_argument, f"\n{tags.argument}", f"\n{tags.end_call}")
+        self._usual_ends = (tags.end_argument, f"\n{tags.argument}", f"\n{tags.end_call}")
+        self._ends: tuple[str, ...] = self._usual_ends  # of the value that is being read
+        self._trims_end = tags.trims
         self._name = self._key = ""
         self._first = True  # no parameter yet
         self._value: list[str] = []
@@ -211,26 +214,35 @@ class TagCalls:
         return at if self._tags.value.startswith(text[at:]) else self._fail(at)
 
     def _newline(self, text: str, at: int, out: Out) -> int:
+        tags = self._tags
+        opening, closing = _CDATA
+        if tags.cdata and not text.startswith(opening, at) and opening.startswith(text[at:]):
+            return at
         self._step = self._content
-        return at + (self._tags.trims and text[at] == "\n")
+        if tags.cdata and text.startswith(opening, at):
+            self._ends, self._trims_end = (closing + tags.end_argument,), False
+            return at + len(opening)
+        has_newline = text[at] == "\n"
+        self._ends, self._trims_end = self._usual_ends, tags.trims and (has_newline or not tags.pairs)
+        return at + (tags.trims and has_newline)
 
     def _content(self, text: str, at: int, out: Out) -> int:
         found = min(((place, end) for end in self._ends if (place := text.find(end, at)) >= 0), default=None)
-        newline = "\n" if self._tags.trims else ""
+        newline = "\n" if self._trims_end else ""
         if found is None:
             tail = overlap(text, (newline + self._tags.end_argument, *self._ends), at)
             self._put(text[at : len(text) - tail], out)
             return len(text) - tail
         place, end = found
         value = text[at:place]
-        self._put(value.removesuffix("\n") if self._tags.trims else value, out)
+        self._put(value.removesuffix(newline), out)
         if self._streams:
             out.arguments('"')
         else:
             out.arguments(self._typed("".join(self._value)))
         self._value = []
         self._step = self._inside
-        return place + len(end) if end == self._tags.end_argument else place
+        return place + len(end) if end.endswith(self._tags.end_argument) else place
 
     def _between(self, text: str, at: int, out: Out) -> int:
         if text.startswith(self._tags.call, at):

@@ -24,7 +24,8 @@ class Tags(Struct, frozen=True):
 
     `call` and `argument` are what those tags begin with. The rest of a tag is the name itself, or says it in an attribute.
     Where `call` is empty, the name follows what opened the wrapper; where there is `value`, the key has a tag of its own,
-    which `end_key` ends. A text is written without quotes: `trims` says whether the ends of lines around it belong to the tags.
+    which `end_key` ends. A text is written without quotes: `trims` says whether the ends of lines around it belong to the tags,
+    in `pairs` only if there is one on both sides. `cdata`: what no tag could hold may stand in `<![CDATA[…]]>`.
     """
 
     call: str
@@ -35,6 +36,8 @@ class Tags(Struct, frozen=True):
     value: str = ""
     separator: str = ""  # may stand between the name and the arguments
     trims: bool = True
+    pairs: bool = False
+    cdata: bool = False
 
 
 Notation: TypeAlias = Literal["json", "python", "gemma", "function_gemma"] | Named | Tags
