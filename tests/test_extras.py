@@ -130,6 +130,13 @@ tools:
 user:
 Hi
 """
+REDACT = 'model = "script:script.json"\n[[redact]]\npattern = "secret"\n'
+OIDC = """model = "script:script.json"
+[oidc]
+issuer = "https://login.example"
+client_id = "ronda"
+redirect_url = "https://ronda.example/v1/oidc/callback"
+"""
 SERVER = ("server",)
 DATABASE = ("server", "postgres")
 SERVE = ["serve", "--port", "0", "--data-dir", ":memory:", "--model", "script:script.json"]
@@ -157,6 +164,10 @@ COMMANDS = {
         DATABASE,
         "dbos",
     ),
+    "serve --schedules": ([*SERVE, "--schedules"], SERVER, "schedules"),
+    "schedule list": (["schedule", "list"], SERVER, "schedules"),
+    "serve with [[redact]]": (["serve", "--port", "0", "--config", "redact.toml"], SERVER, "redact"),
+    "serve with [oidc]": (["serve", "--port", "0", "--config", "oidc.toml"], SERVER, "oidc"),
     "serve --file-store": (
         ["serve", "--port", "0", "--model", "script:script.json", "--data-dir", "d", "--file-store", "s3://b/p"],
         SERVER,
@@ -172,6 +183,8 @@ def test_a_command_names_the_extra_in_one_line(
     (tmp_path / "api.prompty").write_text(OPENAPI)
     (tmp_path / "time.prompty").write_text(MCP)
     (tmp_path / "shop.json").write_text('{"openapi": "3.0.0", "info": {}, "paths": {}}')
+    (tmp_path / "redact.toml").write_text(REDACT)
+    (tmp_path / "oidc.toml").write_text(OIDC)
 
     done = run("-m", "ronda", *words, extras=extras)
 
@@ -214,6 +227,22 @@ def test_a_program_gets_an_error_that_names_the_extra(run: Run, program: str, mi
 
     assert done.stderr.splitlines()[-1].endswith(f"pip install 'ronda[{missing}]'"), done.stderr
     assert "MissingPackages" in done.stderr
+
+
+def test_a_doctor_names_the_extra_that_knows_prices(run: Run, tmp_path: Path) -> None:
+    """Without it a server answers: what a call costs is unknown."""
+    (tmp_path / "ronda.toml").write_text('model = "openai:gpt-5.5"\nbase_url = "http://127.0.0.1:9/v1"\n')
+
+    done = run("-m", "ronda", "doctor", "--config", "ronda.toml", extras=SERVER)
+
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("prices ")]
+    assert line.endswith("no price is known of 'openai:gpt-5.5'  → pip install 'ronda[prices]'"), line
+
+
+def test_each_extra_is_tried() -> None:
+    """`files` in tests/server/services/test_documents.py: what is missing is missing inside a sandbox."""
+    tried = {missing for *_, missing in [*COMMANDS.values(), *LIBRARY.values()]}
+    assert sorted({*tried, "prices", "files"}) == USERS_EXTRAS
 
 
 def test_validate_warns_of_a_tool_that_it_cannot_look_at(run: Run, tmp_path: Path) -> None:
