@@ -137,6 +137,26 @@ issuer = "https://login.example"
 client_id = "ronda"
 redirect_url = "https://ronda.example/v1/oidc/callback"
 """
+# A request that would cost an unknown amount, where money is limited: refused before the model is called.
+BUDGET = """
+import asyncio
+import json
+from ronda.server import create_app
+
+LIMITS = {"enabled": True, "limits": [{"scope": "owner", "per": "day", "usd": 1.0}]}
+app = create_app("openai:gpt-5.5", base_url="http://127.0.0.1:9/v1", data_dir=":memory:", budgets=LIMITS)
+body = json.dumps({"model": "default", "messages": [{"role": "user", "content": "Hi"}]}).encode()
+
+async def receive():
+    return {"type": "http.request", "body": body}
+
+async def send(message):
+    print(message.get("body", b"").decode())
+
+headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "query_string": b"", "headers": headers}
+asyncio.run(app(scope, receive, send))
+"""
 SERVER = ("server",)
 DATABASE = ("server", "postgres")
 SERVE = ["serve", "--port", "0", "--data-dir", ":memory:", "--model", "script:script.json"]
@@ -237,6 +257,15 @@ def test_a_doctor_names_the_extra_that_knows_prices(run: Run, tmp_path: Path) ->
 
     [line] = [line for line in done.stdout.splitlines() if line.startswith("prices ")]
     assert line.endswith("no price is known of 'openai:gpt-5.5'  → pip install 'ronda[prices]'"), line
+
+
+def test_a_budget_in_dollars_names_the_extra_that_knows_prices(run: Run) -> None:
+    done = run("-c", BUDGET, extras=SERVER)
+
+    assert (
+        "the operator can give a price under [prices], install the table of prices (pip install 'ronda[prices]')"
+        in (done.stdout)
+    ), done.stderr
 
 
 def test_each_extra_is_tried() -> None:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from msgspec import structs
 
-from ronda._extras import has_extra
+from ronda._extras import has_extra, install
 from ronda.core.events import ModelFinished
 from ronda.core.parts import Usage
 from ronda.core.prices import FREE
@@ -57,6 +57,12 @@ async def load_prices() -> None:
     """Load the table, if it is installed: it takes a moment."""
     if has_extra("prices"):
         await asyncio.to_thread(_table)
+
+
+def ways_to_a_price() -> str:
+    """What an operator can do where a price is not known."""
+    table = "" if has_extra("prices") else f", install the table of prices ({install('prices')})"
+    return f"give a price under [prices]{table}"
 
 
 def is_known(spec: str, base_url: str | None = None) -> bool:

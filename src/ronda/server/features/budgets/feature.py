@@ -34,7 +34,7 @@ from ronda.drive import Capabilities, Provider, Show, capabilities_of
 from ronda.errors import BadRequest
 from ronda.host.extension import Tap
 from ronda.host.supervisor import done_or_reported
-from ronda.providers.prices import load_prices
+from ronda.providers.prices import load_prices, ways_to_a_price
 from ronda.server.config import ServerConfig
 from ronda.server.doors.chat import chat_error
 from ronda.server.features.budgets.ledger import OWNED, TABLES, Account, Amounts, Ledger, Standing, plain, tightest
@@ -246,7 +246,7 @@ class BudgetedModel:
         if limited:
             raise BudgetExceeded(
                 f"the price of '{self._run.plan.model}', or of a model that it falls back to, is not known, and there is a "
-                f"budget of {limited[0].words}; the operator can give a price under [prices], or allow it with "
+                f"budget of {limited[0].words}; the operator can {ways_to_a_price()}, or allow it with "
                 'unknown_price = "allow"'
             )
 
