@@ -238,6 +238,25 @@ def test_no_folder_of_the_server_imports_its_root_when_it_runs() -> None:
     assert running == []
 
 
+def test_no_feature_imports_another() -> None:
+    """But for its settings, which are values. What a feature needs of another is described in services/, and one provides it."""
+    features = SOURCE / "server" / "features"
+    shared = {path.stem for path in features.glob("*.py")}
+    found = []
+    for path in features.glob("*/**/*.py"):
+        own = path.relative_to(features).parts[0]
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module]
+            for name in names:
+                folder, _, rest = name.removeprefix("ronda.server.features.").partition(".")
+                is_other = name.startswith("ronda.server.features.") and folder not in shared | {own}
+                if is_other and rest != "settings":
+                    found.append((path.relative_to(features).as_posix(), name))
+    assert found == []
+
+
 def test_no_setting_of_the_core_is_read_by_one_feature_alone() -> None:
     """It would belong into the settings of that feature (`features/NAME/settings.py`)."""
     text = (SOURCE / "server" / "config.py").read_text()

@@ -18,12 +18,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ronda.drive.offload import LOADED, load
 from ronda.errors import BadConfig, RondaError
 from ronda.server.doors.dialects import CHAT
-from ronda.server.features.contract import Refused
 from ronda.server.features.running import Features, reason_of
 from ronda.server.http.auth import Caller, Unauthorized
 from ronda.server.http.body_memory import BodyMemory
 from ronda.server.http.browser_guard import BrowserGuard, refusal, refused_socket, refused_upgrade
-from ronda.server.http.failure import BROKE_DOWN, STOPPING, ErrorWriter, error_answer, failure_of
+from ronda.server.http.failure import BROKE_DOWN, STOPPING, ErrorWriter, Refused, error_answer, failure_of
 from ronda.server.http.incoming import NO_PLACES, Header, Headers, Incoming, Json, with_headers
 from ronda.server.http.open_requests import OpenRequest, OpenRequests
 from ronda.server.http.rights import RIGHTS, check_door, check_right

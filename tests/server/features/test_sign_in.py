@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from tests.interaction.doors import Door, Json, Served, soon
 from yarl import URL
 
-from ronda.server.features.sign_in.attempts import MAX_FAILURES
-from ronda.server.features.sign_in.sign_ins import GRACE, LIFETIME, ROTATION, SignIns
 from ronda.server.http.auth import KeyAuth
+from ronda.server.services.attempts import MAX_FAILURES
+from ronda.server.services.sign_ins import GRACE, LIFETIME, ROTATION, SignIns
 from ronda.store.keys import hash_key, new_key
 from ronda.store.memory import MemoryCatalog
 from ronda.testing import ScriptedModel, says

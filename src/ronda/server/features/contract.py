@@ -24,9 +24,9 @@ from ronda.core.events import Event, RunStarted
 from ronda.core.parts import Turn
 from ronda.core.plan import ToolSpec
 from ronda.drive import Provider, Tool
-from ronda.errors import BadRequest
 from ronda.host.extension import Tap
 from ronda.server.features.table import Command
+from ronda.server.http.failure import Refused as Refused
 from ronda.server.http.incoming import Header, Incoming
 from ronda.server.http.routing import Route
 from ronda.server.services.asking import Ask as Ask
@@ -58,8 +58,6 @@ if TYPE_CHECKING:
     from ronda.server.services.toolbox import Toolbox
     from ronda.server.services.whole_sessions import WholeSessions
     from ronda.store.catalog import Catalog
-
-# Whose runs, what each is asked, and their names → the runs, all of them or none.
 
 # One step of a feature's tables: statements as in `store.tables`, where `{text}` and its like stand for each database's word.
 Migration: TypeAlias = Sequence[str]
@@ -98,17 +96,6 @@ class Folders(Struct, frozen=True):
 
     data: Path | None = None
     state: Path | None = None
-
-
-class Refused(BadRequest):
-    """The caller is not let in now: said in its dialect, before anything was started."""
-
-    def __init__(
-        self, message: str, status: int = 429, *, code: str | None = None, headers: Sequence[Header] = ()
-    ) -> None:
-        super().__init__(message, code=code)
-        self.status_hint = status
-        self.headers = tuple(headers)
 
 
 class AnswerRequest(Protocol):

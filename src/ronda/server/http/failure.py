@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -27,6 +27,17 @@ DATABASE_AWAY: Final = "database_away"  # the code of what cannot be begun until
 
 # The client's library would repeat a request that answered 5xx; we have tried often enough, and tools may have run.
 _DO_NOT_RETRY: Header = (b"x-should-retry", b"false")
+
+
+class Refused(BadRequest):
+    """The caller is not let in now: said in its dialect, before anything was started."""
+
+    def __init__(
+        self, message: str, status: int = 429, *, code: str | None = None, headers: Sequence[Header] = ()
+    ) -> None:
+        super().__init__(message, code=code)
+        self.status_hint = status
+        self.headers = tuple(headers)
 
 
 def failure_of(error: RondaError) -> Failure:

@@ -7,7 +7,7 @@ keeps some (a folder of files, a database) adds one.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
@@ -23,6 +23,9 @@ from ronda.providers import split_spec
 from ronda.server.http.rights import RIGHTS, Forbidden, current_scopes
 from ronda.store.scopes import Scopes
 from ronda.wire.shared.capabilities import Need
+
+# The note of a cancelled model call that was never sent: it has cost nothing.
+NEVER_SENT: Final = "the model call was waiting in line"
 
 
 def _as_they_are(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:

@@ -40,12 +40,13 @@ from ronda.server.doors.chat import chat_error
 from ronda.server.features.budgets.ledger import OWNED, TABLES, Account, Amounts, Ledger, Standing, plain, tightest
 from ronda.server.features.budgets.settings import BudgetOptions, BudgetSettings, Unit
 from ronda.server.features.contract import Feature, Finding, Refused, Services
-from ronda.server.features.models.upstreams import NEVER_SENT
 from ronda.server.http.incoming import Header, Incoming, Json
 from ronda.server.http.operations import Operation
 from ronda.server.http.routing import Dialect, Route
 from ronda.server.services.asking import CALLER_KEY
+from ronda.server.services.models import NEVER_SENT
 from ronda.server.services.notice_sink import NoticeSink
+from ronda.server.services.spending import Spending
 from ronda.wire.anthropic.counting import BYTES_A_TOKEN, estimate
 from ronda.wire.shared.failures import BUDGET
 
@@ -124,7 +125,7 @@ class Budgets(Feature):
         return [Route("GET", "/v1/budgets", _OWN, self.show, "read")]
 
     def provides(self) -> Mapping[type, object]:
-        return {Ledger: self.ledger}
+        return {Spending: self.ledger}
 
     def operations(self) -> Mapping[str, Operation]:
         from ronda.server.doors.own.operations import BUDGET

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from ronda.core.events import Budget
 from ronda.server.features.budgets.settings import UNITS, BudgetLimit, Per, Scope, Unit
+from ronda.server.services.spending import MonthsSpending
 from ronda.store.owners import OwnerRows
 from ronda.store.sql import Sql, Tables
 
@@ -227,6 +228,14 @@ class Ledger:
         if not self._tables.is_there:
             return Amounts()
         return await self._tables.read(lambda db: _sum(db, account.row, since))
+
+    async def of_month(self, owner: str) -> MonthsSpending:
+        """Of `services.spending`."""
+        account = Account("owner", owner)
+        limits = await self.standings([account])
+        limit = next((one for one in limits if (one.per, one.unit) == ("month", "usd")), None)
+        spent = (await self.spent(account, "month")).usd
+        return MonthsSpending(spent) if limit is None else MonthsSpending(spent, limit.reserved, limit.limit)
 
     async def accounts(self) -> list[str]:
         """All that have spent something: `owner:NAME`, `key:ID`, …"""

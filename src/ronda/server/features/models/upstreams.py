@@ -27,6 +27,7 @@ from ronda.drive import Capabilities, Provider, Show, capabilities_of
 from ronda.errors import UpstreamError
 from ronda.host.supervisor import Sleep, done_or_reported
 from ronda.server.features.models.settings import UpstreamLimit
+from ronda.server.services.models import NEVER_SENT
 from ronda.store.sql import Sql, Tables
 
 TABLES: Final = (
@@ -44,7 +45,6 @@ RENEWED: Final = 15.0  # seconds between renewals: three may fail
 LOOK_AGAIN: Final = 0.25  # seconds between two looks for a place that another process may have freed
 MAX_PAUSE: Final = 3600.0  # seconds: a longer Retry-After is a mistake, or a quota that no pause waits for
 # A note on the CancelledError of a call that was still waiting for its place: nothing of it was sent.
-NEVER_SENT: Final = "the model call was waiting in line"
 _MINUTE: Final = 60
 
 _COUNT: Final = """INSERT INTO upstream_window (upstream, minute, calls, tokens) VALUES (?, ?, ?, ?)

@@ -28,15 +28,14 @@ from ronda.server.features.contract import Feature, Finding, Line, Services
 from ronda.server.features.oidc.provider import OidcProvider, SignInFailed
 from ronda.server.features.oidc.settings import OidcOptions, OidcSettings
 from ronda.server.features.oidc.users import TABLES, OidcUsers
-from ronda.server.features.sign_in.attempts import Attempts
-from ronda.server.features.sign_in.cookies import SECURE, cookies_of, plain_name, set_cookie
-from ronda.server.features.sign_in.sign_ins import LIFETIME, SignIns
-from ronda.server.features.sign_in.ways import LoginWay
 from ronda.server.http.auth import KeyAuth, Unauthorized
 from ronda.server.http.browser_guard import is_loopback
+from ronda.server.http.cookies import SECURE, cookies_of, plain_name, set_cookie
 from ronda.server.http.incoming import Header, Incoming, Whole
 from ronda.server.http.operations import Operation
 from ronda.server.http.routing import Dialect, Route
+from ronda.server.services.attempts import Attempts
+from ronda.server.services.sign_ins import LIFETIME, LoginWay, SignIns
 from ronda.store.keys import check_owner
 from ronda.store.owners import OwnerRows
 from ronda.store.scopes import check_scopes

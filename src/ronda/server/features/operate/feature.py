@@ -36,6 +36,7 @@ from ronda.server.services.hosted_tools import OperatorServers
 from ronda.server.services.models import CoolingModels
 from ronda.server.services.run_rows import write_usage
 from ronda.server.services.run_states import queued_entries
+from ronda.server.services.spending import Spending
 from ronda.wire.codec.json import encode
 
 if TYPE_CHECKING:
@@ -177,28 +178,23 @@ class Operate(Feature):
 
     async def _owners(self, now: float) -> list[dict[str, Any]]:
         """Who may use the server, what runs of theirs, and what they spent since the month began, of which limit."""
-        from ronda.server.features.budgets.ledger import Account, Ledger
-
         keys = [key for key in await self._catalog.keys.all() if key.is_good(now)]
         owners = sorted({key.owner for key in keys})[:_MOST_OWNERS]
         month = first_of_month(now, self._timezone)
-        ledger: Ledger | None = self._provided(Ledger)
+        spending: Spending | None = self._provided(Spending)
         told = []
         for owner in owners:
             counts = await self._runs.journal.count_runs(RunQuery(owner, children=False, since=month), month, now, 1)
-            account = Account("owner", owner)
-            limits = [] if ledger is None else await ledger.standings([account])
-            limit = next((one for one in limits if (one.per, one.unit) == ("month", "usd")), None)
-            spent = 0.0 if ledger is None else (await ledger.spent(account, "month")).usd
+            spent = None if spending is None else await spending.of_month(owner)
             told.append(
                 {
                     "owner": owner,
                     "running": counts.states.get("running", 0) + counts.states.get("queued", 0),
                     "waiting": counts.states.get("waiting", 0),
                     "runs": sum(counts.states.values()),
-                    "spent": None if ledger is None else spent,
-                    "reserved": 0.0 if limit is None else limit.reserved,
-                    "budget": None if limit is None else limit.limit,
+                    "spent": None if spent is None else spent.spent,
+                    "reserved": 0.0 if spent is None else spent.reserved,
+                    "budget": None if spent is None else spent.limit,
                 }
             )
         return told

@@ -12,6 +12,7 @@ from ronda.server.config import ServerConfig
 from ronda.server.features.contract import Feature, Finding, Line, Services
 from ronda.server.features.redact.patterns import MAX_RULES, Redactor, problem_of, redactor_of
 from ronda.server.features.redact.settings import RedactSettings
+from ronda.server.services.redaction import Redaction
 
 
 class Redact(Feature):
@@ -38,7 +39,7 @@ class Redact(Feature):
         self._redactor = redactor_of(self._rules)
 
     def provides(self) -> Mapping[type, object]:
-        return {Redactor: self._redactor}
+        return {Redaction: self._redactor}
 
     def begin(self) -> None:
         redact_log(self._redactor)

@@ -20,14 +20,13 @@ from ronda.errors import BadRequest
 from ronda.server.config import ServerConfig
 from ronda.server.doors.chat import chat_error
 from ronda.server.features.contract import Chore, Feature, Refused, Services
-from ronda.server.features.sign_in.attempts import Attempts
-from ronda.server.features.sign_in.cookies import cookie_of, is_own_page, name_for, plain_name, set_cookie
-from ronda.server.features.sign_in.sign_ins import ROTATION, SignIn, SignIns
-from ronda.server.features.sign_in.ways import LoginWay
 from ronda.server.http.auth import FRESH_FOR, KeyAuth
+from ronda.server.http.cookies import cookie_of, is_own_page, name_for, plain_name, set_cookie
 from ronda.server.http.incoming import Header, Incoming, Json, NoContent
 from ronda.server.http.operations import Named, Operation
 from ronda.server.http.routing import Dialect, Route
+from ronda.server.services.attempts import Attempts
+from ronda.server.services.sign_ins import LIFETIME, ROTATION, LoginWay, SignIn, SignIns
 from ronda.store.keys import KeyRow
 from ronda.wire.codec.json import UNREADABLE, encode
 
@@ -139,7 +138,7 @@ class SignInPage(Feature):
         if (before := await self._find(request)) is not None:
             await self._sign_ins.end(before)
         cookie, row = await self._sign_ins.add(key.id, self._clock())
-        headers = [set_cookie(name_for(request), cookie), _NOT_KEPT]
+        headers = [set_cookie(name_for(request), cookie, LIFETIME), _NOT_KEPT]
         return Json(encode(self._facts(key.owner, key, row)), headers=headers)
 
     async def logout(self, request: Incoming) -> ASGIApp:
@@ -163,7 +162,7 @@ class SignInPage(Feature):
             now, (name, value) = self._clock(), cookie_of(request) or ("", "")
             if now >= row.rotated + ROTATION and (rotated := await self._sign_ins.rotate(row, now)) is not None:
                 value, row = rotated
-                headers.append(set_cookie(name, value))
+                headers.append(set_cookie(name, value, LIFETIME))
         return Json(encode(self._facts(request.owner, key, row)), headers=headers)
 
     async def _find(self, request: Incoming) -> SignIn | None:

@@ -17,10 +17,10 @@ from ronda.drive import Provider, Tool
 from ronda.host.extension import Tap
 from ronda.server.config import ServerConfig
 from ronda.server.features.contract import Feature, Finding, Line, Services
-from ronda.server.features.redact.patterns import Redactor
 from ronda.server.features.traces.settings import TracesSettings
 from ronda.server.http.incoming import Incoming
 from ronda.server.http.routing import Route
+from ronda.server.services.redaction import Redaction
 
 if TYPE_CHECKING:
     from ronda.trace.otel import OpenTelemetry
@@ -45,7 +45,7 @@ class Traces(Feature):
     def __init__(self, settings: ServerConfig, services: Services) -> None:
         check_extra("otel", "--otel")
         self._options = settings.part(TracesSettings)
-        self._redact: Callable[[], Redactor | None] = partial(services.provided, Redactor)
+        self._redact: Callable[[], Redaction | None] = partial(services.provided, Redaction)
         self._otel: OpenTelemetry | None = None
 
     async def start(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Final
 
-from ronda.server.features.contract import Refused
+from ronda.server.http.failure import Refused
 
 MAX_FAILURES: Final = 10  # of one address, within …
 WINDOW: Final = 60.0  # … seconds: people mistype a few times; a key has 256 bits, so this is about load, not guessing

@@ -40,6 +40,14 @@ class SignIn(Struct, frozen=True):
         return blake2b(self.id.encode(), digest_size=24, person=b"ronda csrf").hexdigest()
 
 
+class LoginWay(Struct, frozen=True):
+    """A way to sign in at the page besides giving a key: what a feature provides, and `GET /v1/login` lists."""
+
+    kind: str
+    name: str  # what people call it
+    url: str  # where a browser goes
+
+
 class SignIns(TableStore):
     def __init__(self, tables: Tables) -> None:
         super().__init__(tables)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from ronda.server.features.sign_in.sign_ins import LIFETIME
 from ronda.server.http.incoming import Header, Incoming
 
 SECURE: Final = "__Host-ronda"  # browsers take a cookie of such a name only over TLS, from the host itself
@@ -58,8 +57,8 @@ def is_own_page(request: Incoming, name: str = "") -> bool:
     return scheme == "https" if name == SECURE else scheme in ("http", "https")
 
 
-def set_cookie(name: str, value: str, seconds: float = LIFETIME) -> Header:
-    """No `seconds`: the browser is to forget it."""
+def set_cookie(name: str, value: str, seconds: float) -> Header:
+    """For so long; 0: the browser is to forget it."""
     secure = "; Secure" if name == SECURE else ""
     text = f"{name}={value}; Path=/; Max-Age={seconds:.0f}; HttpOnly; SameSite=Strict{secure}"
     return b"set-cookie", text.encode("latin-1")
