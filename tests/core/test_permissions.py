@@ -92,6 +92,8 @@ def test_the_strictest_of_none_is_auto() -> None:
     ("rule", "problem"),
     [
         (PermissionRule("ask", tool=""), "permission 2: 'tool' is empty"),
+        (PermissionRule("deny", labels="egress"), r"'labels' is 'egress'; write labels=\('egress',\)"),  # type: ignore[arg-type]  # that is the mistake
+        (PermissionRule("deny", but="add"), r"'but' is 'add'; write but=\('add',\)"),  # type: ignore[arg-type]
         (PermissionRule("ask", arguments={"url": "x"}), "'url' is no JSON pointer; write '/url'"),
         (PermissionRule("ask", arguments={"/url": "("}), "is no regular expression"),
     ],

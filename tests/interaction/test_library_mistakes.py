@@ -27,6 +27,14 @@ class Count(pydantic.BaseModel):
     n: int
 
 
+class AroundOnly:
+    def around(self, run: object, provider: object) -> object:
+        return provider
+
+    def __repr__(self) -> str:
+        return "AroundOnly()"
+
+
 def ask(**options: Any) -> Any:
     return invoke_agent(Agent(ScriptedModel(says("3"))), "go", **options)
 
@@ -178,6 +186,11 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         BadRequest,
         "extensions is [<class 'ronda.agent.hooks.Hooks'>]; it is a list of objects with the methods 'around' and 'tap', such as "
         "[MyHooks()]",
+    ),
+    "an extension without a tap": (
+        lambda: ask(extensions=[AroundOnly()]),
+        BadRequest,
+        "extensions is [AroundOnly()]; it is a list of objects with the methods 'around' and 'tap', such as [MyHooks()]",
     ),
     "a field that other libraries have": (
         lambda: agent(system_prompt="be brief"),
@@ -376,6 +389,7 @@ def test_tools_of_a_program_may_end_as_programs_do() -> None:
     assert model.heard[1][-1] == ToolTurn((ToolResult("call_0_0", why, failed=True),))
 
 
-def test_a_model_in_the_place_of_an_agent_is_told_apart_from_a_file() -> None:
+@pytest.mark.parametrize("model", ["openai:gpt-5.5", "gpt-5.5"])
+def test_a_model_in_the_place_of_an_agent_is_told_apart_from_a_file(model: str) -> None:
     with pytest.raises(PromptyNotFound, match=r"; for a model write Agent\('openai:gpt-5.5'\)$"):
-        run_agent("openai:gpt-5.5", "hi")
+        run_agent(model, "hi")

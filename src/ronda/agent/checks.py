@@ -33,6 +33,10 @@ def _is_position(value: object) -> bool:
     return isinstance(value, tuple) and [type(one) for one in value] == [str, int]
 
 
+def _is_extension(value: object) -> bool:
+    return hasattr(value, "around") and hasattr(value, "tap") and not isinstance(value, type)
+
+
 _TEXT: Final = Kind(_of(str), "it is a text")
 _SWITCH: Final = Kind(_of(bool), "it is True or False")
 _RETRY: Final = Kind(_of(Retry), "write retry=Retry(tries=3)")
@@ -76,10 +80,7 @@ RUN_OPTIONS: Final[Mapping[str, Kind]] = {
     ),
     "record": Kind(_of(str, os.PathLike), "it is the path of the cassette to write"),
     "extensions": Kind(
-        lambda value: (
-            isinstance(value, (list, tuple))
-            and all(hasattr(one, "around") and not isinstance(one, type) for one in value)
-        ),
+        lambda value: isinstance(value, (list, tuple)) and all(map(_is_extension, value)),
         "it is a list of objects with the methods 'around' and 'tap', such as [MyHooks()]",
     ),
 }

@@ -140,6 +140,9 @@ def check_rules(rules: Iterable[PermissionRule]) -> None:
             raise BadConfig(f"permission {number}: 'mode' is {rule.mode!r}; it can be 'auto', 'ask' or 'deny'")
         if not rule.tool:
             raise BadConfig(f"permission {number}: 'tool' is empty; write '*' for every tool")
+        for name in ("labels", "but"):
+            if isinstance(text := getattr(rule, name), str):  # its letters would be taken for the names
+                raise BadConfig(f"permission {number}: '{name}' is {text!r}; write {name}=({text!r},)")
         for pointer, pattern in rule.arguments.items():
             if pointer and not pointer.startswith("/"):
                 raise BadConfig(f"permission {number}: {pointer!r} is no JSON pointer; write {'/' + pointer!r}")

@@ -112,13 +112,23 @@ def read_text(path: AnyPath, files: Files) -> tuple[Path, str]:
     except (OSError, RuntimeError, ValueError) as error:
         raise BadPrompty(f"{file} is not a path: {error}") from error
     if not there:
-        hint = f"; for a model write Agent({str(path)!r})" if _MODEL.match(str(path)) else ""
-        raise PromptyNotFound(f"Prompty file not found: {found}{hint}", path=str(found))
+        raise PromptyNotFound(f"Prompty file not found: {found}{_hint(str(path))}", path=str(found))
     try:
         return found, decode_text(files.read(found, MAX_SIZE, str(found)), str(found))
     except BadPrompty as error:
         error.path = str(found)
         raise
+
+
+def _hint(path: str) -> str:
+    """Of something that is no file: a model is written in another way."""
+    if not _MODEL.match(path):
+        from ronda.providers.misspelt import with_provider  # for mistakes only
+
+        if (model := with_provider(path)) is None:
+            return ""
+        path = model
+    return f"; for a model write Agent({path!r})"
 
 
 def examine(text: str, report: Report, roots: Roots, env: Mapping[str, str] | None) -> tuple[Prompty | None, Report]:

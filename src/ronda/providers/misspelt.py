@@ -52,21 +52,25 @@ def meant_model(spec: str, known: Sequence[str]) -> str:
     if "/" in provider and not provider.endswith(_FILES):  # openai/gpt-5, as routers and catalogs write it
         provider, colon, name = spec.partition("/")
     if not colon:
-        return _meant_name(spec)
+        return _hint(with_provider(spec))
     if not name:
         return f"the name of a model belongs behind the colon: {provider}:NAME" if provider in known else ""
     plain = provider.strip().casefold()
     meant = _OTHER_NAMES.get(plain) or closest(plain, known)
-    return f"did you mean '{meant}:{name}'?" if meant is not None else _meant_name(name)
+    return _hint(f"{meant}:{name}" if meant is not None else with_provider(name))
 
 
-def _meant_name(name: str) -> str:
-    """A model whose provider is left out."""
+def _hint(model: str | None) -> str:
+    return "" if model is None else f"did you mean '{model}'?"
+
+
+def with_provider(name: str) -> str | None:
+    """A model whose provider is left out, with it; None: the name is of no model that is known."""
     if name.endswith(".gguf"):
-        return f"did you mean 'local:{name}'?"
+        return f"local:{name}"
     if name.endswith(".json"):
-        return f"did you mean 'script:{name}'?"
+        return f"script:{name}"
     for provider, beginnings in _FAMILIES.items():
         if name.casefold().startswith(beginnings):
-            return f"did you mean '{provider}:{name}'?"
-    return ""
+            return f"{provider}:{name}"
+    return None
