@@ -275,10 +275,12 @@ async def test_a_model_that_answered_in_anothers_place_is_named(
 ) -> None:
     (tmp_path / "down.json").write_text(json.dumps([{"error": "down", "status": 503}]))
     models = {"safe": {"model": f"script:{tmp_path / 'down.json'}", "fallback": ["default"]}}
-    async with collecting(monkeypatch) as collector:
-        async with traced(door, ScriptedModel(says("Hi.")), models=models, otel=True) as served:
-            await served.post({"model": "safe", "messages": [user("Hi")]})
-            await served.post({"messages": [user("Hi")]})
+    async with (
+        collecting(monkeypatch) as collector,
+        traced(door, ScriptedModel(says("Hi."), says("Hi.")), models=models, otel=True) as served,
+    ):
+        await served.post({"model": "safe", "messages": [user("Hi")]})
+        await served.post({"messages": [user("Hi")]})
 
     answered_by = [span.attributes.get("gen_ai.response.model") for span in collector.spans if span.name[:5] == "chat "]
     assert answered_by == ["test", None]
@@ -409,8 +411,8 @@ async def test_an_agent_an_mcp_server_and_the_next_server_are_parts_of_one_trace
     async with collecting(monkeypatch) as collector:
         model = ScriptedModel(calls("tiny_pid"), calls("weather", input="Rome?"), calls("pay"))
         async with traced(door, model, pay, **settings, journal=journal()) as served:
-            body = {"messages": [user("Hi")], "approval_timeout": 0}
-            answer = await served.post(body, headers={"traceparent": PARENT, "tracestate": "a=1"})
+            headers = {"traceparent": PARENT, "tracestate": "a=1"}
+            answer = await served.post({"messages": [user("Hi")]}, headers=headers)
             run = answer.headers["x-ronda-run"]
             async with soon(), served.http.get(f"{served.url}/agent/approvals") as listed:
                 [question] = (await listed.json())["data"]
