@@ -175,7 +175,7 @@ def test_a_key_that_only_a_dotenv_file_has_must_be_asked_for(
     (tmp_path / ".env").write_text("OPENAI_API_KEY=k\n")
     said = (
         "ronda: openai-chat:gpt-5 needs a key: the .env file has OPENAI_API_KEY, but is read for references of the file "
-        "alone; write `connection: {kind: key, apiKey: '${env:OPENAI_API_KEY}'}` below its model, or set the variable\n"
+        "only; write `connection: {kind: key, apiKey: '${env:OPENAI_API_KEY}'}` below its model, or set the variable\n"
     )
     assert shown(capsys, "run", path) == (2, "", said)
 
