@@ -20,6 +20,7 @@ from ronda.server.features.doors.door import Door
 from ronda.server.http.routing import Route
 from ronda.server.services.agents import AgentFolder
 from ronda.server.services.feed import Feed
+from ronda.server.services.redaction import Redaction
 
 if TYPE_CHECKING:
     from ronda.server.config import ServerConfig
@@ -85,7 +86,5 @@ class Runs(Door):
 
 def _placeholders(provided: Callable[[type[Any]], Any]) -> Sequence[str]:
     """What stands where words were that are not kept."""
-    from ronda.server.features.redact.patterns import Redactor  # few servers have rules
-
-    redactor: Redactor | None = provided(Redactor)
-    return () if redactor is None else redactor.placeholders
+    redaction: Redaction | None = provided(Redaction)
+    return () if redaction is None else redaction.placeholders
