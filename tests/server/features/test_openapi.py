@@ -174,6 +174,48 @@ async def test_streams_are_as_the_document_says(door: Door, path: str, body: Jso
     check_events(document, "GET" if is_later else "POST", path, text)
 
 
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("chat", "/v1/chat/completions/chatcmpl-{id}"),
+        ("responses", "/v1/responses/{id}"),
+        ("messages", "/v1/messages/msg_{id}"),
+        ("completions", "/v1/agents/completions/{id}"),
+        ("conversations", "/v1/conversations/{conversation_id}"),
+    ],
+)
+async def test_what_was_asked_for_in_the_background_is_as_the_document_says(door: Door, name: str, path: str) -> None:
+    async with door.serving(ScriptedModel(says("Hello."))) as served, soon():
+        document = await _document(served)
+        base = served.url.removesuffix("/v1")
+        async with served.http.post(
+            f"{served.url}/{PATHS[name]}", json=body_for(name, False, background=True)
+        ) as answer:
+            started = await answer.json()
+            check_answer(document, "POST", f"/v1/{PATHS[name]}", answer.status, started)
+        made = started.get("conversation_id") or started["id"]
+        place = base + re.sub(r"(chatcmpl-|msg_)?{\w+}", made, path)
+        async with served.http.get(place, params={"stream": "true"}) as answer:
+            check_events(document, "GET", path, await answer.text())
+        async with served.http.get(place) as answer:
+            check_answer(document, "GET", path, answer.status, await answer.json())
+
+
+async def test_agents_in_pages_are_as_the_document_says(door: Door) -> None:
+    async with door.serving(ScriptedModel()) as served, soon():
+        document = await _document(served)
+        for number in range(2):
+            async with served.http.post(
+                f"{served.url}/agents", json={"model": "default", "name": f"a{number}"}
+            ) as answer:
+                assert answer.status == 200
+        for query, is_last in (({"page_size": "1"}, False), ({}, True)):
+            async with served.http.get(f"{served.url}/agents/pages", params=query) as answer:
+                page = await answer.json()
+                check_answer(document, "GET", "/v1/agents/pages", answer.status, page)
+                assert (page.get("next_page_token") is None) == is_last
+
+
 def test_a_stream_is_no_single_text_in_the_document() -> None:
     """A program that reads the events one by one would compare each with it."""
     document = openapi_document(

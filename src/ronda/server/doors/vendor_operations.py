@@ -29,11 +29,11 @@ def _deleted(name: str) -> Shape:
     return {"id": str, "object": name, "deleted": bool}
 
 
-def _stored(path: str, thing: str, answer: Shape, deleted: str) -> dict[str, Operation]:
+def _stored(path: str, thing: str, answer: Shape, events: Shape, deleted: str) -> dict[str, Operation]:
     """Of answers that no client waits for."""
     return {
         f"GET {path}": Operation(
-            summary=f"{thing} that was asked for in the background", query=_FOLLOWED, answer=answer, events=Any
+            summary=f"{thing} that was asked for in the background", query=_FOLLOWED, answer=answer, events=events
         ),
         f"DELETE {path}": Operation(summary=f"Delete {thing.lower()}", answer=_deleted(deleted)),
         f"POST {path}/cancel": Operation(summary=f"End {thing.lower()} that is under way", answer=answer),
@@ -86,7 +86,7 @@ CHAT: Final[dict[str, Operation]] = {
         events=_CHUNK,
         others={202: CHAT_COMPLETION},
     ),
-    **_stored("/v1/chat/completions/chatcmpl-{id}", "An answer", CHAT_COMPLETION, "chat.completion.deleted"),
+    **_stored("/v1/chat/completions/chatcmpl-{id}", "An answer", CHAT_COMPLETION, _CHUNK, "chat.completion.deleted"),
     "POST /v1/completions": Operation(
         summary="Continue a prompt",
         fields=TEXT_FIELDS,
@@ -167,7 +167,7 @@ MESSAGES: Final[dict[str, Operation]] = {
         events={"type": str},
         others={202: _UNFINISHED},
     ),
-    **_stored("/v1/messages/msg_{id}", "A message", _UNFINISHED, "message.deleted"),
+    **_stored("/v1/messages/msg_{id}", "A message", _UNFINISHED, {"type": str}, "message.deleted"),
     "POST /v1/messages/count_tokens": Operation(
         summary="Count the tokens of messages; no model is called",
         fields=MESSAGE_FIELDS,
@@ -197,7 +197,7 @@ def _conversing(summary: str, fields: dict[str, str], *needs: str) -> Operation:
         needs=needs,
         answer=_CONVERSATION_ANSWER,
         events={"type": str},
-        others={202: _ANY},
+        others={202: _CONVERSATION_ANSWER},
     )
 
 
@@ -208,12 +208,16 @@ MISTRAL: Final[dict[str, Operation]] = {
         needs=("messages", "agent_id"),
         answer=CHAT_COMPLETION,
         events=_CHUNK,
-        others={202: _ANY},
+        others={202: CHAT_COMPLETION},
     ),
-    **_stored("/v1/agents/completions/{id}", "An agent's answer", _ANY, "chat.completion.deleted"),
+    **_stored("/v1/agents/completions/{id}", "An agent's answer", CHAT_COMPLETION, _CHUNK, "chat.completion.deleted"),
     "POST /v1/agents": Operation(summary="Make an agent", fields=mistral.AGENT, needs=("model", "name"), answer=_AGENT),
     "GET /v1/agents": Operation(summary="List your agents", query=_PAGE, answer=[_AGENT]),
-    "GET /v1/agents/pages": Operation(summary="List your agents, in pages", query=_PAGE, answer=Any),
+    "GET /v1/agents/pages": Operation(
+        summary="List your agents, in pages",
+        query=_PAGE,
+        answer={"object": "list", "data": [_AGENT], "next_page_token?": (str, None)},
+    ),
     f"GET {_AGENT_PATH}": Operation(
         summary="An agent", query={"agent_version": (str, "a version, or an alias of one")}, answer=_AGENT
     ),
