@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import pty
+import struct
 import subprocess
+import sys
+import termios
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.timeouts import TIMEOUT
 
 from ronda.cli.main import main
 
@@ -20,6 +27,27 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
         code = int(ended.code or 0)
     captured = capsys.readouterr()
     return code, captured.out, captured.err
+
+
+def shown_at_terminal(*arguments: str, columns: int = 80, **environ: str) -> tuple[int, str]:
+    """How a command ends, and all that it writes to a terminal, colours included."""
+    primary, secondary = pty.openpty()
+    fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ronda", *arguments], stdin=secondary, stdout=secondary, stderr=secondary,
+        env={**environment, "TERM": "xterm", "PYTHONPATH": os.pathsep.join(sys.path), **environ}, start_new_session=True,
+    )  # fmt: skip
+    os.close(secondary)
+    written = bytearray()
+    try:
+        while data := os.read(primary, 65536):
+            written += data
+    except OSError:  # Linux says so where the last program that had the terminal open has ended
+        pass
+    finally:
+        os.close(primary)
+    return process.wait(TIMEOUT), written.decode().replace("\r\n", "\n")
 
 
 def startup(process: subprocess.Popen[str]) -> list[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from tests.cli.commands import script, shown
+from tests.cli.commands import script, shown, shown_at_terminal
 
 from ronda.errors import BadConfig
 from ronda.sandbox.layers import choose_layer, find_layers
@@ -96,3 +97,19 @@ def test_the_keys_of_the_data_folder_are_counted(capsys: pytest.CaptureFixture[s
     _, out, _ = shown(capsys, "doctor", "--data-dir", folder)
 
     assert "1 API keys; requests without one are refused" in out
+
+
+def test_a_terminal_shows_lines_that_fit_into_it(tmp_path: Path) -> None:
+    settings = tmp_path / "ronda.toml"
+    settings.write_text('model = "script:nowhere.json"\n')
+
+    _, written = shown_at_terminal("doctor", "--config", str(settings), columns=72)
+
+    lines = [re.sub(r"\x1b\[\d+m", "", line) for line in written.splitlines()]
+    words = [word for line in lines for word in line.split()]
+    assert [line for line in lines if len(line) > 72 and " " in line[21:]] == []  # a path may be longer
+    assert all(
+        line.startswith(" " * 21) or line.split()[1] in ("works", "partly", "missing", "fails") for line in lines
+    )
+    assert "isolation" in words
+    assert "\x1b[31mfails" in written

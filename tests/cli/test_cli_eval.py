@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.commands import shown
+from tests.cli.commands import shown, shown_at_terminal
 from tests.evals.suites import case, suite_of, write_suite
 
 TOOLS = '''
@@ -51,6 +51,32 @@ def test_it_ends_with_0_if_all_passed_and_with_1_if_a_check_failed(
     assert shown(capsys, "eval", str(bad), "--limit", "1")[0] == 0
     assert shown(capsys, "eval", str(bad), "--min-pass-rate", "0.5")[0] == 0
     assert shown(capsys, "eval", str(bad), "--min-pass-rate", "0.6")[0] == 1
+
+
+def test_a_terminal_shows_the_table_in_colours_and_keeps_nothing_of_the_progress(tmp_path: Path) -> None:
+    suite = suite_of(tmp_path, [case("a", expect="22"), case("b", expect="cold")])
+
+    code, written = shown_at_terminal("eval", str(suite))
+    assert code == 1
+    progress, _, table = written.rpartition("\r")
+    assert "2/2" in progress
+    assert progress.endswith(" " * len("2/2 F b"))
+    assert table.startswith("\x1b[31mFAIL\x1b[0m  b\n")
+    assert "\na                 \x1b[32mpass\x1b[0m\n" in table
+    assert "\npassed            1/2\n" in table
+
+    assert "\x1b" not in shown_at_terminal("eval", str(suite), NO_COLOR="1")[1]
+
+
+def test_a_file_that_is_no_evaluation_says_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "weather.prompty"
+    file.write_text("---\nname: weather\nmodel: script:x.json\n---\nuser:\nHi\n")
+    code, out, err = shown(capsys, "eval", str(file))
+    assert (code, out) == (2, "")
+    assert (
+        err
+        == f"ronda: {file} is an agent and no evaluation; write a file with 'agent: weather.prompty' and its cases\n"
+    )
 
 
 def test_it_ends_with_2_if_the_file_is_wrong_or_a_model_cannot_be_asked(

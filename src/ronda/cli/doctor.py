@@ -5,24 +5,45 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from typing import TYPE_CHECKING
+import shutil
+import sys
+import textwrap
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from ronda._doctor import Line, write_line
+from ronda._doctor import Line, State, write_line
 from ronda._extras import has_extra, install
 from ronda._islands import island_module
+from ronda.cli.terminal import has_colours
 from ronda.errors import BadConfig
 from ronda.sandbox.doctor import examine_machine
 
 if TYPE_CHECKING:
     from ronda.server.config import ServerConfig
 
+_NARROWEST: Final = 30  # columns of a text: in a narrower terminal its lines are broken anyway
+_COLOURS: Final[dict[State, int]] = {"works": 32, "partly": 33, "missing": 33, "fails": 31}  # green, yellow, red
+
 
 def doctor(arguments: argparse.Namespace) -> int:
     lines = asyncio.run(_examine(arguments))
-    print("\n".join(map(write_line, lines)))
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for line in lines:
+        print(write_line(line) if columns is None else _fitting(line, columns))
     fails = any(line.state == "fails" for line in lines)
     isolates = any(line.name == "isolation" and line.state == "works" for line in lines)
     return 0 if isolates and not fails else 1
+
+
+def _fitting(line: Line, columns: int) -> str:
+    """The text in a column of its own, as wide as the terminal lets it be, and what would help below it."""
+    name, state = f"{line.name:<11} ", f"{line.state:<8} "
+    left = len(name + state)
+    wrap = partial(textwrap.wrap, width=max(_NARROWEST, columns - left), break_long_words=False, break_on_hyphens=False)
+    rows = wrap(line.text) + (wrap(line.help, initial_indent="→ ", subsequent_indent="  ") if line.help else [])
+    if has_colours(sys.stdout):
+        state = f"\x1b[{_COLOURS[line.state]}m{state}\x1b[0m"
+    return name + state + f"\n{' ' * left}".join(rows)
 
 
 async def _examine(arguments: argparse.Namespace) -> list[Line]:

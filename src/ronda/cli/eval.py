@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
-from ronda.cli.terminal import answer_alone
+from ronda.cli.files import is_file
+from ronda.cli.terminal import answer_alone, has_colours
 from ronda.errors import BadConfig
 from ronda.evals import (
     AttemptResult,
@@ -41,6 +42,11 @@ KEEP_DAYS: Final = 90  # for which evaluations in the state folder can be contin
 
 
 def eval(arguments: argparse.Namespace) -> int:  # noqa: A001  # the command's name, by which it is found
+    if is_file(arguments.file):
+        name = Path(arguments.file).name
+        raise BadConfig(
+            f"{arguments.file} is an agent and no evaluation; write a file with 'agent: {name}' and its cases"
+        )
     try:
         suite = load_suite(arguments.file)
     except BadSuite as error:
@@ -143,8 +149,10 @@ def _usual_journal(path: str) -> Path:
 
 def _progress(result: AttemptResult, done: int, total: int) -> None:
     mark = {"passed": ".", "failed": "F", "error": "E", "not_run": "-"}[result.status]
-    end = "\n" if done == total else ""
-    sys.stderr.write(f"\r{done}/{total} {mark} {result.case[:60]:<60}{end}")
+    line = f"{done}/{total} {mark} {result.case[:60]:<60}"
+    sys.stderr.write(f"\r{line}")
+    if done == total:  # the table says all of it
+        sys.stderr.write(f"\r{' ' * len(line)}\r")
     sys.stderr.flush()
 
 
@@ -160,7 +168,7 @@ def _write(report: EvalReport, comparison: Comparison | None, arguments: argpars
         elif path is not None:
             _write_file(path, write(report))
     if not shown:
-        print(write_table(report, comparison), end="", file=out)
+        print(write_table(report, comparison, has_colours(out)), end="", file=out)
 
 
 def _write_file(path: str, text: str) -> None:

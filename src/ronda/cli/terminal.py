@@ -25,6 +25,10 @@ def prepare_streams() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
+def has_colours(out: TextIO) -> bool:
+    return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
+
+
 def is_piped(stream: TextIO) -> bool:
     """Whether another program or a file was put there on purpose. A terminal, /dev/null, or what a service manager leaves open
     was not, and reading it could wait for ever."""

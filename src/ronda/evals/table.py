@@ -9,12 +9,13 @@ from ronda.evals.compare import Change, Comparison
 from ronda.evals.report import AttemptResult, EvalReport, Status, VariantSummary, by_case
 
 _MARKS: Final[dict[Status, str]] = {"failed": "FAIL", "error": "ERROR", "not_run": "NOT RUN", "passed": "pass"}
+_COLOURS: Final = {"FAIL": 31, "ERROR": 31, "NOT RUN": 33, "pass": 32}  # red, yellow, green
 _MAX_NAME: Final = 40  # characters of a case's name in the table
 _Figure: TypeAlias = Callable[[VariantSummary], str]
 _ORDER: Final[tuple[Status, ...]] = ("error", "failed", "not_run")
 
 
-def write_table(report: EvalReport, comparison: Comparison | None = None) -> str:
+def write_table(report: EvalReport, comparison: Comparison | None = None, colours: bool = False) -> str:
     lines: list[str] = []
     groups = by_case(report.attempts)
     alone = len(report.variants) == 1
@@ -22,10 +23,10 @@ def write_table(report: EvalReport, comparison: Comparison | None = None) -> str
         for key, attempts in groups.items():
             of_status = [attempt for attempt in attempts if attempt.status == status]
             if of_status and status == _worst(attempts):
-                lines += _failing(key, attempts, of_status, alone)
+                lines += _failing(key, attempts, of_status, alone, colours)
     if lines:
         lines.append("")
-    lines += _grid(_side_by_side(report, groups))
+    lines += _grid(_side_by_side(report, groups), colours)
     lines.append("")
     if comparison is not None:
         lines += [*_compared(comparison), ""]
@@ -41,13 +42,18 @@ def _worst(attempts: Iterable[AttemptResult]) -> Status:
 
 
 def _failing(
-    key: tuple[str, str, str], attempts: Sequence[AttemptResult], failed: Sequence[AttemptResult], alone: bool
+    key: tuple[str, str, str],
+    attempts: Sequence[AttemptResult],
+    failed: Sequence[AttemptResult],
+    alone: bool,
+    colours: bool,
 ) -> list[str]:
     case, prompt, model = key
     where = "" if alone else f"  ({prompt}, {model})"
     count = f"  {len(failed)} of {len(attempts)}" if len(attempts) > 1 else ""
     reasons = dict.fromkeys(reason for attempt in failed for reason in attempt.reasons)
-    return [f"{_MARKS[failed[0].status]}  {case}{where}{count}", *[f"      {reason}" for reason in reasons]]
+    mark = _painted(_MARKS[failed[0].status], colours)
+    return [f"{mark}  {case}{where}{count}", *[f"      {reason}" for reason in reasons]]
 
 
 def _side_by_side(report: EvalReport, groups: dict[tuple[str, str, str], list[AttemptResult]]) -> list[list[str]]:
@@ -94,9 +100,19 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.0%}"
 
 
-def _grid(rows: Sequence[Sequence[str]]) -> list[str]:
+def _grid(rows: Sequence[Sequence[str]], colours: bool) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = []
+    for name, *cells in rows:
+        padded = [
+            _painted(cell, colours) + " " * (width - len(cell)) for cell, width in zip(cells, widths[1:], strict=True)
+        ]
+        lines.append("  ".join([name.ljust(widths[0]), *padded]).rstrip())
+    return lines
+
+
+def _painted(mark: str, colours: bool) -> str:
+    return f"\x1b[{_COLOURS[mark]}m{mark}\x1b[0m" if colours and mark in _COLOURS else mark
 
 
 def _compared(comparison: Comparison) -> list[str]:
