@@ -39,7 +39,7 @@ export function Drawer({ variant, before, number }: { variant: Variant | undefin
           ))}
         </div>
         <span class="end row small t2">
-          <span class="pill">Variant {variant.letter}{before === undefined ? "" : `: ${number - 1} → ${number}`}</span>
+          <span class="pill hide-phone">Variant {variant.letter}{before === undefined ? "" : `: ${number - 1} → ${number}`}</span>
           <span class="mono-s hide-phone">index.html</span>
           {tab === "diff" && isOpen && counts !== null && (
             <span class="num strong hide-phone" aria-hidden="true">

@@ -12,6 +12,7 @@ import { address, go, place } from "../router";
 import { facts, models } from "../store/server";
 import { shown } from "../visible";
 import { Icon, Spinner } from "../views/icon";
+import { useLeaving } from "../views/leave";
 import { openLayer } from "../views/panes";
 import "../styles/build.css";
 import { Drawer } from "./drawer";
@@ -263,8 +264,14 @@ function VariantBox({ variant, isKept, isAlone, keep, isChoosing, isTaken, choos
 
 function Versions({ versions, current }: { versions: Version[]; current: Version | null }): VNode {
   const newest = versions.at(-1);
+  const box = useRef<HTMLOListElement>(null);
+  // Where there is little room for the list, the version that is shown is in sight.
+  useEffect(() => {
+    const row = box.current?.querySelector<HTMLElement>(".ver.now");
+    if (box.current !== null && row !== null && row !== undefined) box.current.scrollTop = row.offsetTop - box.current.offsetTop - 10;
+  }, [current?.group, versions.length]);
   return (
-    <ol class="vers" aria-label="Versions">
+    <ol ref={box} class="vers" aria-label="Versions">
       {versions.map((one, at) => {
         for (const variant of one.variants) changed(variant);
         const next = versions[at + 1];
@@ -354,8 +361,11 @@ interface ComposerProps {
 
 function Composer({ version, chosen, picked, drop }: ComposerProps): VNode {
   const [text, setText] = useState("");
-  const [variants, setVariants] = useState(2);
-  const [chosenModels, setModels] = useState<string[]>([]);
+  // Until a person says otherwise, the next version is made as this one was.
+  const [wantedVariants, setVariants] = useState<number | null>(null);
+  const [wantedModels, setModels] = useState<string[] | null>(null);
+  const variants = wantedVariants ?? (version?.variants.length || 2);
+  const chosenModels = wantedModels ?? modelsOf(version);
   const [problem, setProblem] = useState("");
   const [isSending, setSending] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
@@ -463,14 +473,30 @@ function Composer({ version, chosen, picked, drop }: ComposerProps): VNode {
   );
 }
 
+function ownModel(): string {
+  return (facts.value?.model ?? "").replace(/^[\w-]+:/, "");
+}
+
+/** The models that wrote a version; none: the server's own. */
+function modelsOf(version: Version | null): string[] {
+  for (const variant of version?.variants ?? []) changed(variant);
+  const known = new Set(models.value.map((one) => one.id));
+  const names = (version?.variants ?? []).map(({ run }) => [run.model.replace(/^[\w-]+:/, ""), run.model].find((name) => known.has(name)) ?? "");
+  const used = [...new Set(names)].filter((name) => name !== "");
+  return used.length === 1 && used[0] === ownModel() ? [] : used;
+}
+
 /** The models that the variants take in turn; none: the server's own. */
 function ModelChoice({ chosen, set }: { chosen: string[]; set: (names: string[]) => void }): VNode {
-  const own = (facts.value?.model ?? "").replace(/^[\w-]+:/, "") || "model";
+  const own = ownModel() || "model";
   const names = models.value.filter((one) => one.id !== "default" && one.status !== "broken" && one.agent === undefined).map((one) => one.id);
   const box = useRef<HTMLDetailsElement>(null);
+  const [isOpen, setOpen] = useState(false);
+  const close = () => box.current?.removeAttribute("open");
+  useLeaving(box, isOpen, close);
   const toggle = (name: string) => set(chosen.includes(name) ? chosen.filter((one) => one !== name) : [...chosen, name]);
   return (
-    <details ref={box} class="menu-box" onKeyDown={(event) => event.key === "Escape" && box.current?.removeAttribute("open")} onFocusOut={(event) => event.relatedTarget instanceof Node && !box.current?.contains(event.relatedTarget) && box.current?.removeAttribute("open")}>
+    <details ref={box} class="menu-box" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary class="pick" title="Models, which variants take in turn">
         <Icon name="cpu" small /> <span class="cut">{chosen.length > 1 ? plural(chosen.length, "model") : shown(chosen[0] ?? own)}</span> <Icon name="chevron-down" small />
       </summary>

@@ -1,6 +1,6 @@
 // Operate: what runs now, what waits for a decision, what failed in the last hour, and how servers, keys and models fare.
 import type { VNode } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Finding } from "../api";
 import { now } from "../clock";
 import { cost, plural, seconds, tokens, until } from "../format";
@@ -8,6 +8,7 @@ import { changes, isFed } from "../store/feed";
 import { facts } from "../store/server";
 import { shown } from "../visible";
 import { Icon } from "../views/icon";
+import { useLeaving } from "../views/leave";
 import { openLayer } from "../views/panes";
 import { OperateData, SPANS, type Span } from "./data";
 import "../styles/operate.css";
@@ -81,10 +82,12 @@ function aboutServer(data: OperateData): string {
 /** What `ronda doctor` says of this server, where something is not as the settings want it. */
 function Doctor({ findings }: { findings: Finding[] }): VNode | null {
   const [isOpen, setOpen] = useState(false);
+  const box = useRef<HTMLSpanElement>(null);
+  useLeaving(box, isOpen, () => setOpen(false));
   const wrong = findings.filter((one) => one.state === "fails" || one.state === "partly");
   if (wrong.length === 0) return null;
   return (
-    <span class="doctor">
+    <span ref={box} class="doctor">
       <button type="button" class="pill wait" aria-label={`Doctor: ${plural(wrong.length, "finding")}`} aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
         <Icon name="alert" small /> <span class="hide-phone">Doctor:</span> {wrong.length} <span class="words">{wrong.length === 1 ? "finding" : "findings"}</span>
       </button>

@@ -196,18 +196,20 @@ function Steps({ pairs, same, isShort }: { pairs: Pair[]; same: number; isShort:
       </div>
       {rows.map((pair, at) => (
         <div key={at} class="cmp" role="row">
-          <Step step={pair.a} isSame={pair.isSame} />
-          <Step step={pair.b} isSame={pair.isSame} />
+          <Step step={pair.a} isSame={pair.isSame} letter="A" />
+          <Step step={pair.b} isSame={pair.isSame} letter="B" />
         </div>
       ))}
     </div>
   );
 }
 
-function Step({ step, isSame }: { step: CompareStep | null; isSame: boolean }): VNode {
+/** On a phone one side stands under the other: there, each row says whose it is. */
+function Step({ step, isSame, letter }: { step: CompareStep | null; isSame: boolean; letter: string }): VNode {
   if (step === null) return <div class="rw gap" role="cell">no such step</div>;
   return (
     <div class={isSame ? "rw" : "rw d"} role="cell">
+      <b class="let only-phone">{letter}</b>
       <span class="rn">{step.round + 1}</span>
       <span class="mono-name">{shown(step.name)}</span>
       <span class="t2 cut grow">{shown(step.words)}</span>

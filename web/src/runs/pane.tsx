@@ -10,8 +10,9 @@ import { cost, plural, seconds, whole } from "../format";
 import { address, go, place } from "../router";
 import { facts } from "../store/server";
 import { lookNow } from "../stream";
-import { summaryOf, valuesOf } from "../tools";
+import { kindOf, summaryOf, valuesOf } from "../tools";
 import { shown } from "../visible";
+import { codeOf } from "../views/call";
 import { Copy, Highlighted } from "../views/code";
 import { Files } from "../views/file";
 import { Icon } from "../views/icon";
@@ -189,7 +190,7 @@ function TabBody({ log, span, tab }: { log: RunLog; span: Span; tab: Tab }): VNo
       return text === "" ? <Empty words="The model has shown no thinking in this round." /> : <Text text={text} />;
     }
     case "arguments":
-      return call === undefined ? <Empty words="Not known." /> : <Json text={call.changed ?? call.arguments} note={call.changed === null ? "" : "A person changed these; the model had written others."} />;
+      return call === undefined ? <Empty words="Not known." /> : <Arguments call={call} note={call.changed === null ? "" : "A person changed these; the model had written others."} />;
     case "result":
       return call === undefined || (call.content === "" && call.phase !== "done") ? (
         <Empty words={span.to === null ? "It still runs." : "There is no result."} />
@@ -221,22 +222,34 @@ function CallBlock({ call }: { call: Call }): VNode {
       <div class="small">
         <span class="mono-name">{shown(call.name)}</span> <span class="t3">{shown(summaryOf(call)).slice(0, 80)}</span>
       </div>
-      <Json text={call.arguments} note="" />
+      <Arguments call={{ ...call, changed: null }} note="" />
     </div>
   );
+}
+
+/** Code as code: in JSON it would be one long line. */
+function Arguments({ call, note }: { call: Call; note: string }): VNode {
+  const kind = kindOf(call.name, call.child);
+  if (kind === "python" || kind === "shell") return <Listing text={codeOf(call)} language={kind === "python" ? "python" : "bash"} note={note} />;
+  return <Json text={call.changed ?? call.arguments} note={note} />;
 }
 
 const LARGE = 40_000; // characters that are coloured; more is plain text
 
 function Json({ text, note }: { text: string; note: string }): VNode {
   const values = text.length > LARGE ? null : valuesOf(text);
-  const pretty = values === null ? text : JSON.stringify(values, null, 2);
+  return <Listing text={values === null ? text : JSON.stringify(values, null, 2)} language={values === null ? "" : "json"} note={note} />;
+}
+
+/** `language`: "" where nothing is to be coloured. */
+function Listing({ text, language, note }: { text: string; language: string; note: string }): VNode {
+  const isPlain = language === "" || text.length > LARGE;
   return (
     <>
       {note !== "" && <p class="det-note t2 small">{note}</p>}
       <div class="det-code">
-        <span class="det-copy"><Copy text={pretty} label="Copy" /></span>
-        <pre class="code" tabIndex={0}>{values === null ? <code>{shown(pretty.slice(0, 200_000))}</code> : <Highlighted text={pretty} language="json" />}</pre>
+        <span class="det-copy"><Copy text={text} label="Copy" /></span>
+        <pre class="code" tabIndex={0}>{isPlain ? <code>{shown(text.slice(0, 200_000))}</code> : <Highlighted text={text} language={language} />}</pre>
       </div>
     </>
   );

@@ -14,7 +14,7 @@ import { type Scale, type Span, tickLabel, ticksOf } from "./spans";
 const ROW = 29;
 const PHONE_ROW = 52;
 const PHONE_ROUND = 36;
-const LABEL = 292; // px of the names
+const LABEL = 300; // px of the names
 
 interface WaterfallProps {
   log: RunLog;

@@ -296,7 +296,7 @@ function ChildRun({ id }: { id: string }): VNode {
   );
 }
 
-function codeOf(call: Call): string {
+export function codeOf(call: Call): string {
   const source = call.changed ?? call.arguments;
   const values = valuesOf(source);
   if (values === null) return partialText(source, "code") ?? source;

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Page } from "playwright-core";
 import { answered, ask, harness, talkText } from "./harness";
 
-const { open, tab, expectTrouble } = harness({ pace: 0.004 });
+const { server, open, tab, expectTrouble } = harness({ pace: 0.004 });
 
 async function waiting(page: Page, words = "order it"): Promise<void> {
   await ask(page, words);
@@ -89,6 +89,8 @@ describe("a call that needs a person", () => {
     await page.keyboard.press("Enter");
     await answered(page, "Done");
     expect(await page.locator(".call").innerText()).toContain("denied: “Not before Friday.”");
+    const told = (await (await fetch(`${server.url}/v1/sessions/${new URL(page.url()).pathname.split("/").at(-1)}`)).json()) as { messages: { role: string; content: string }[] };
+    expect(told.messages.find((message) => message.role === "tool")?.content).toContain("Not before Friday");
   });
 
   test("letters typed in the composer answer nothing", async () => {

@@ -84,8 +84,7 @@ describe.each(["light", "dark"] as const)("in the %s theme", (colorScheme) => {
     await page.press("#wish", "Enter");
     await page.waitForSelector(".ver >> nth=1");
     await page.waitForSelector("text=Keep B");
-    await page.click(".menu-box summary");
-    await page.check("role=checkbox[name='gpt-5.5']");
+    await page.waitForSelector(".menu-box >> text=2 models"); // as the version before
     await page.fill("#wish", "Make delays visible at a glance");
     await page.press("#wish", "Enter");
     await page.waitForSelector(".ver >> nth=2");
@@ -195,4 +194,10 @@ test("an operator tries an MCP server again, and reads what the doctor found", a
   expect(await page.locator("li:has-text('calendar') >> text=Retry").count()).toBe(0);
   await page.click("role=button[name=/^Doctor/]");
   await page.waitForSelector(".doctor-list >> text=notes");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector(".doctor-list", { state: "detached" });
+  await page.click("role=button[name=/^Doctor/]");
+  await page.waitForSelector(".doctor-list");
+  await page.click(".tiles", { position: { x: 10, y: 10 } });
+  await page.waitForSelector(".doctor-list", { state: "detached" });
 });

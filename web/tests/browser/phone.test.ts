@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { answered, ask, harness } from "./harness";
 
-const { open } = harness({ pace: 0.004 });
+const { server, open } = harness({ pace: 0.004 });
 const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 
 test("a message is edited, and a session renamed and deleted, with a finger", async () => {
@@ -34,6 +34,51 @@ test("the line under an answer is one line of figures, however many branches the
   expect((walk?.x ?? 0) + (walk?.width ?? 0)).toBeLessThanOrEqual((row?.x ?? 0) + (row?.width ?? 0) + 1);
   await page.tap("role=link[name='Open run']"); // in the bar: also while the run is under way
   await page.waitForSelector("text=Model call");
+});
+
+test("a reason for a no, and other arguments, have room in the sheet", async () => {
+  const page = await open("/ui", PHONE);
+  await ask(page, "order it");
+  await page.tap("[data-ask] >> text=Deny");
+  const width = async (selector: string) => (await page.locator(selector).first().boundingBox())?.width ?? 0;
+  expect(await width("[data-ask] form input")).toBeGreaterThan(320);
+  await page.tap("[data-ask] >> text=Back");
+  await page.tap("[data-ask] >> text=Edit");
+  expect(await width("[data-ask] form input")).toBeGreaterThan(320);
+  await page.tap("[data-ask] >> text=Run with these");
+  await answered(page, "Done");
+});
+
+test("a replay shows the round while it plays, and a comparison says whose each step is", async () => {
+  const page = await open("/ui", PHONE);
+  await ask(page, "search for it");
+  await answered(page, "The last delivery");
+  await page.tap("role=link[name='Open run']");
+  await page.tap("role=button[name=Replay] >> nth=0");
+  const seen = await page.locator(".seen-body").boundingBox();
+  expect([(seen?.y ?? 999) + (seen?.height ?? 999) < 844, (seen?.height ?? 0) > 100]).toEqual([true, true]);
+  const first = new URL(page.url()).pathname.split("/").at(-1);
+  await page.goto(`${server.url}/ui`);
+  await ask(page, "calculate it");
+  await answered(page, "391");
+  const { data } = (await (await fetch(`${server.url}/v1/runs?limit=1`)).json()) as { data: { id: string }[] };
+  await page.goto(`${server.url}/ui/runs/compare?a=${first}&b=${data[0]?.id}`);
+  await page.waitForSelector(".rw .let >> nth=1");
+  const steps = await page.locator(".rw:visible").evaluateAll((rows) => rows.map((row) => [row.querySelector(".let")?.textContent, row.querySelector(".mono-name")?.textContent]));
+  expect(steps).toEqual([["A", "web_search"], ["B", "calculate"]]);
+});
+
+test("in Build the preview has the room; the code can be opened, and folded again", async () => {
+  const page = await open("/ui/build", PHONE);
+  await page.fill("#wish", "A page with the departures of a tram stop");
+  await page.tap("role=button[name='Build it']");
+  await page.waitForSelector("iframe.built");
+  await page.waitForSelector("role=tab[name=Code]");
+  expect(await page.locator("#drawer-body").count()).toBe(0);
+  await page.tap("role=tab[name=Code]");
+  await page.waitForSelector("#drawer-body");
+  await page.tap("role=button[name='Fold the code']");
+  await page.waitForSelector("#drawer-body", { state: "detached" });
 });
 
 test("what a failure offers is within its card", async () => {
