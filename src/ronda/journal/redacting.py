@@ -30,7 +30,7 @@ Redact: TypeAlias = Callable[[str], str]
 
 # Fields of events, turns and plans whose text is a name, or a word of ours.
 _NAMES: Final = frozenset((
-    "agent", "api", "bound", "but", "by", "call", "call_id", "cause", "child", "code", "currency", "data", "declared",
+    "agent", "agent_id", "api", "bound", "but", "by", "call", "call_id", "cause", "child", "code", "currency", "data", "declared",
     "detail", "exclusive", "format", "group", "hash", "id", "key", "kind", "labels", "links", "marks", "model", "name", "names",
     "native_api", "owner", "parent", "path", "per", "permissions", "provider", "reasoning_effort", "remembered", "role", "run",
     "scope", "sendable", "server", "session", "stage", "stop", "tool", "tool_type", "unit", "whole",
@@ -95,6 +95,14 @@ class RedactedSession:
         return _redacted_json(labels, self._redact, frozenset())
 
 
+def redacted_conversation(body: bytes, redact: Redact) -> bytes:
+    """What a conversation of Mistral's is about. Its own name is a title, and no name by which anything is found."""
+    about = msgspec.json.decode(bytes(_redacted_json(Raw(body), redact, _JSON_NAMES)))
+    if not isinstance(about, dict) or not isinstance(title := about.get("name"), str):
+        return encode(about)
+    return encode({**about, "name": redact(title)})
+
+
 def redacted(value: Any, redact: Redact) -> Any:
     """The same value where nothing in it changes."""
     if isinstance(value, str):
@@ -141,10 +149,14 @@ def _has_words(native: Native, redact: Redact) -> bool:
 
 def _redacted_about(about: Mapping[str, Raw], redact: Redact) -> Mapping[str, Raw]:
     found = {
-        name: value if name == _OUR_RIGHTS else _redacted_json(value, redact, _JSON_NAMES)
+        name: value if name == _OUR_RIGHTS else _redacted_json(value, redact, _names_under(name, _JSON_NAMES))
         for name, value in about.items()
     }
     return about if _are_same(found, about) else found
+
+
+def _names_under(key: str, names: frozenset[str]) -> frozenset[str]:
+    return frozenset() if key in _CLIENTS_OWN else names
 
 
 def _redacted_arguments(text: str, redact: Redact) -> str:
@@ -188,7 +200,7 @@ def _redacted_value(value: Any, redact: Redact, names: frozenset[str]) -> Any:
                 elif key == "arguments" and isinstance(one, str):
                     changed[key] = _redacted_arguments(one, redact)
                 else:
-                    changed[redact(key)] = _redacted_value(one, redact, frozenset() if key in _CLIENTS_OWN else names)
+                    changed[redact(key)] = _redacted_value(one, redact, _names_under(key, names))
             return value if _are_same(changed, value) else changed
         case _:
             return value

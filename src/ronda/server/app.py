@@ -126,13 +126,14 @@ class Server:
         self._open_features(classes, given)
 
     def _rewriting(self, journal: Journal, rewrite: Callable[[str], str] | None) -> Journal:
-        """What is kept of runs and sessions is rewritten by features, where some do."""
+        """What is kept of runs, sessions and conversations is rewritten by features, where some do."""
         self._rewrite = rewrite
         if rewrite is None:
             return journal
-        from ronda.journal.redacting import RedactedSession, redacting
+        from ronda.journal.redacting import RedactedSession, redacted_conversation, redacting
 
         self.catalog.sessions.rewrite = RedactedSession(rewrite)
+        self.catalog.conversations.rewrite = partial(redacted_conversation, redact=rewrite)
         return redacting(journal, rewrite)
 
     def _open_files(self, blobs: Blobs | None) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec import Raw, Struct
 
 from ronda.store import WriteConflict
-from ronda.store.sql import Duplicate, Sql, TableStore
+from ronda.store.sql import Duplicate, Sql, Tables, TableStore
 
 _NOTE: Final = """INSERT INTO conversation_agent (conversation, run, agent)
     SELECT id, ?, ? FROM conversation WHERE id = ?
@@ -33,6 +33,10 @@ class RunRow(Struct, frozen=True):
 class Conversations(TableStore):
     """A conversation is known by its owner and its id."""
 
+    def __init__(self, tables: Tables) -> None:
+        super().__init__(tables)
+        self.rewrite: Callable[[bytes], bytes] | None = None  # what becomes of words in a body before it is kept
+
     async def create(
         self,
         owner: str,
@@ -43,6 +47,7 @@ class Conversations(TableStore):
         agent: str | None = None,
     ) -> None:
         """`agent`: whom the last of these runs leaves it with, however it ends; None: that is not known yet."""
+        body = body if self.rewrite is None else self.rewrite(body)
 
         def create(db: Sql) -> None:
             db.execute(

@@ -71,7 +71,7 @@ async def test_a_word_is_found_nowhere_that_something_is_kept(
 
     model = ScriptedModel(
         calls("look", what=CANARY), calls("fail", what=f'"{CANARY}"\n'), says(f"I saw {CANARY}."),
-        says(f"Again {CANARY}."), says(f"Bye {CANARY}."), says("x"),
+        says(f"Again {CANARY}."), says("Hello."), says(f"Bye {CANARY}."), says("x"),
     )  # fmt: skip
     caplog.set_level(logging.DEBUG)
     journal, catalog = SqliteJournal(str(tmp_path / "journal.db")), SqliteCatalog(str(tmp_path / "catalog.db"))
@@ -90,6 +90,12 @@ async def test_a_word_is_found_nowhere_that_something_is_kept(
             more = {"instructions": f"Say {CANARY}.", "metadata": {"name": CANARY}, "session_id": "s"}
             first = await ask_responses(served, input=f"Hi, I am {CANARY}.", **more)
             second = await ask_responses(served, input="Again?", session_id="s")
+            talk: Any = {"model": "default", "inputs": f"I am {CANARY}.", "instructions": CANARY, "description": CANARY}
+            talk |= {"name": f"About {CANARY}", "metadata": {"name": CANARY}}
+            async with soon(), served.http.post(f"{served.url}/conversations", json=talk) as answer:
+                named = (await answer.json())["conversation_id"]
+            async with soon(), served.http.get(f"{served.url}/conversations/{named}") as answer:
+                conversation = await answer.json()
             background = await ask_responses(served, input=CANARY, background=True)
             async with soon(), served.http.get(f"{served.url}/responses/{background['id']}?stream=true") as answer:
                 streamed = await answer.text()
@@ -114,6 +120,7 @@ async def test_a_word_is_found_nowhere_that_something_is_kept(
     assert CANARY in str(first["output"])  # the client reads what was said
     assert CANARY in str(model.heard[2])  # and the model what it was sent
     assert "Hi, I am [gone]." in str(model.heard[3])  # later it is sent what was kept
+    assert (conversation["name"], conversation["model"]) == ("About [gone]", "default")
     assert (second["status"], "journal.db" in kept, bool(spans), len(files)) == ("completed", True, True, 1)
     assert b"says [gone]" in files[0]
     found = {"spans": spans, "log": caplog.text.encode(), "cassette": cassette.encode(), "request": request.encode()}
