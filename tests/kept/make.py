@@ -2,7 +2,8 @@
 
     python -m tests.kept.make tests/kept/VERSION        write it as this version does
 
-A folder is written once, when its version is released, and never again: a version that cannot read it has broken a user's data.
+A folder is written once and never again: a version that cannot read it has broken a user's data. `0.1.0` was written when the
+first tables of that version stood; `0.1.0rc1` when it had the tables of its features, too.
 It holds a data folder (`journal.sql`, `catalog.sql`, as SQLite dumps itself), a database (`postgres.sql`, by pg_dump) and what
 the server answered (`sqlite.json`, `postgres.json`).
 """
@@ -31,15 +32,28 @@ from ronda.core.containers import StoredContainer
 from ronda.core.events import Asked, Event, ModelFinished, ModelStarted, RunStarted, TextDelta, ToolStarted
 from ronda.core.files import FileSource, StoredFile
 from ronda.core.limits import Retry
-from ronda.core.parts import AssistantTurn, Text, ToolCall, user
+from ronda.core.parts import AssistantTurn, Text, ToolCall, Usage, user
 from ronda.core.plan import Plan
 from ronda.core.skills import SkillVersion, StoredSkill
-from ronda.journal import Journal
+from ronda.journal import Journal, OpenQuestion
 from ronda.journal.postgres import PostgresJournal
 from ronda.journal.sqlite import SqliteJournal
 from ronda.providers.script import Call, Line, ScriptedModel, calls, says
 from ronda.server.app import Server, create_app
 from ronda.server.config import ServerConfig
+from ronda.server.features.budgets.ledger import Account, Amounts, Ledger
+from ronda.server.features.models.settings import UpstreamLimit
+from ronda.server.features.models.upstreams import UpstreamRows
+from ronda.server.features.notices.rows import NewNotice, NoticeAddress, NoticeRows
+from ronda.server.features.oidc.users import OidcUsers
+from ronda.server.features.owners.feature import Removals
+from ronda.server.features.rates.settings import Rate
+from ronda.server.features.rates.windows import Windows
+from ronda.server.features.running import add_tables
+from ronda.server.features.schedules.rows import Schedule, ScheduleRows
+from ronda.server.features.table import loadable
+from ronda.server.services.sign_ins import SignIns
+from ronda.store.audit import Act
 from ronda.store.catalog import Catalog
 from ronda.store.files import FileQuota
 from ronda.store.keys import KeyRow, hash_key
@@ -75,6 +89,16 @@ CONTAINER: Final = StoredContainer("cntr_1", "box", 1.0, 2.0, 20)
 NODE: Final = NewNode(0, 0, b'[{"type":"user","parts":[{"type":"text","text":"hi"}]}]', 1, 1, UNFINISHED)
 LEASE: Final = Lease("holder", UNFINISHED, 3.0)
 QUEUED: Final = QueuedRun(SHOWING, OWNER, "talk", 1.0)
+ACT: Final = Act(1.0, OWNER, "key_1", "key.create", "key_2", "127.0.0.1", "scopes: read")
+SENT: Final = '["mail",{"to":"bob"}]'
+TOLD_AT: Final = NoticeAddress("na_1", OWNER, "https://hooks.example/ronda", ("run.finished",), 1.0)
+NOTICE: Final = NewNotice("msg_1", "na_1", "run.finished", b'{"run":"a"}', 1.0)
+SCHEDULE: Final = Schedule(
+    "sch_1", OWNER, "key_1", "daily", "0 9 * * *", "UTC", "once", b'{"input":"hi"}', 1.0, 90_000.0
+)
+# When features wrote what they count: they look at no clock.
+COUNTED: Final = 86_400.0 * 20_000
+BUDGET: Final = ("owner", OWNER, "month", "usd", 5.0)
 
 
 def served(journal: Journal, catalog: Catalog, *lines: Line) -> Server:
@@ -109,6 +133,7 @@ def restore_database(kept: Path, address: str) -> None:
 @asynccontextmanager
 async def opened_folder(folder: Path) -> AsyncIterator[tuple[Journal, Catalog]]:
     journal, catalog = SqliteJournal(str(folder / "journal.db")), SqliteCatalog(str(folder / "catalog.db"))
+    add_tables(loadable(), catalog)
     yield journal, catalog
     await journal.close()
     await catalog.close()
@@ -119,6 +144,7 @@ async def opened_database(address: str) -> AsyncIterator[tuple[Journal, Catalog]
     database = Database(address)
     presence = PostgresPresence(database)
     journal, catalog = PostgresJournal(database, presence), PostgresCatalog(database, presence)
+    add_tables(loadable(), catalog)
     yield journal, catalog
     await journal.close()
     await catalog.close()
@@ -135,7 +161,7 @@ async def fill(journal: Journal, catalog: Catalog) -> dict[str, Any]:
     server = served(
         journal,
         catalog,
-        says("Hello."),
+        says("Hello.", usage=Usage(10, 5, cost=0.5)),
         look,
         says("Warm."),
         Line(calls=(Call("lookup", {"q": "Oslo"}), Call("ask", {"question": "Which day?"}))),
@@ -150,6 +176,8 @@ async def fill(journal: Journal, catalog: Catalog) -> dict[str, Any]:
     await asked(server, "POST", "/v1/chat/completions", chat)
     waits = await asked(server, "POST", "/v1/chat/completions", {**chat, "tools": [asks]})
     talk = await asked(server, "POST", "/v1/conversations", {"model": "default", "inputs": "When?"})
+    [(_, last)] = await catalog.conversations.last_runs(OWNER, talk["conversation_id"], 1)
+    await catalog.conversations.note_agents([(talk["conversation_id"], last.run, "ag_1")])
     made = await asked(server, "POST", "/v1/responses", {"model": "default", "input": "When?", "metadata": {"a": "b"}})
     await _fill_journal(journal)
     history = await asked(server, "GET", f"/v1/conversations/{talk['conversation_id']}/history")
@@ -168,13 +196,16 @@ async def _fill_journal(journal: Journal) -> None:
     journal.append(UNFINISHED, [RunStarted(UNFINISHED, plan, (user("When?"),), 1.0), *begun])
     journal.append(UNFINISHED, [ToolStarted("call_0", 4.0, "lookup")])
     journal.append(WAITING, [RunStarted(WAITING, plan, (user("When?"),), 1.0), *begun])
-    journal.append(WAITING, [Asked("appr_0", "call_0", "approval", "lookup", '{"q":"Rome"}', at=4.0)])
+    asked = Asked("appr_0", "call_0", "approval", "lookup", '{"q":"Rome"}', at=4.0)
+    journal.append(WAITING, [asked])
     journal.append(SHOWING, [RunStarted(SHOWING, plan, (user("When?"),), 1.0, outlives=True), begun[0]])
     journal.append(SHOWING, [TextDelta("It is ")])
     journal.append(EVERY_FACT, every_fact(EVERY_FACT))
     journal.append(LONG, [start(LONG, *["more " * 500] * 5)])
+    journal.note_questions(WAITING, (OpenQuestion(asked, lookup.spec),), waits=True)
     for run in (UNFINISHED, WAITING, SHOWING, EVERY_FACT, LONG):
         await journal.barrier(run)
+    await journal.mark_kept(LONG, "", kept=True)
     assert isinstance(journal, SqliteJournal | PostgresJournal)
     await journal.prune()
     for run in (UNFINISHED, WAITING, SHOWING, LONG):
@@ -196,7 +227,39 @@ async def _fill_catalog(catalog: Catalog) -> None:
     await catalog.containers.put(OWNER, CONTAINER)
     await catalog.approved_tools.add(OWNER, "talk", ["lookup"], now)
     await catalog.marks.add(OWNER, ["talk"], ["secret"], now)
+    await catalog.approved_tools.sends.add(OWNER, "talk", [SENT], now)
+    await catalog.audit.add(ACT)
     await catalog.claims.claim(OWNER, "talk")
+    await _fill_features(catalog)
+
+
+async def _fill_features(catalog: Catalog) -> None:
+    """A row of each table that a feature has."""
+
+    def clock() -> float:
+        return COUNTED
+
+    await SignIns(catalog).add(KEY.id, COUNTED)
+    await OidcUsers(catalog).key_for("https://login.example", "sub-1", OWNER, frozenset({"run"}), COUNTED, COUNTED + 1)
+    await Removals(catalog).add("gone", COUNTED)
+    ledger, accounts = Ledger(catalog, (), "UTC", clock), [Account("owner", OWNER)]
+    await ledger.set_limit("owner", OWNER, "month", "usd", BUDGET[-1])
+    for call in ("settled", "under way"):
+        await ledger.reserve(
+            "run_a", call, accounts, Amounts(usd=1.0, tokens=10), keeps_last=False, room_for=lambda _: 0
+        )
+    await ledger.settle("run_a", "settled", accounts, Amounts(usd=0.5, tokens=5))
+    windows, upstreams = Windows(catalog, clock), UpstreamRows(catalog, clock)
+    await windows.admit("key:key_1", Rate(requests=9, runs=9), "slot_1")
+    await upstreams.take("https://api.example", UpstreamLimit(calls=9, requests=9), "call_1")
+    await upstreams.leave("https://api.example", "call_0", 7)
+    await upstreams.pause("https://api.example", 30.0)
+    notices, schedules = NoticeRows(catalog), ScheduleRows(catalog)
+    await notices.add_address(TOLD_AT, 9)
+    await notices.add([NOTICE])
+    await schedules.add(SCHEDULE, 9)
+    await schedules.claim(SCHEDULE.due or 0.0)
+    await schedules.settle(SCHEDULE.id, SCHEDULE.due or 0.0, "started", UNFINISHED, "")
 
 
 async def _write_folder(to: Path) -> None:

@@ -54,7 +54,9 @@ def test_the_block_that_ends_the_cached_prefix_is_named(
     changed: dict[str, Any], blocks: int, broken_at: str | None
 ) -> None:
     before = {"messages": said("Hi"), "system": "Be brief.", "tools": TOOLS}
-    prefix = write_sent(anthropic(**{**before, **changed}), anthropic(**before), is_exact=True, has_address=True)["prefix"]
+    prefix = write_sent(anthropic(**{**before, **changed}), anthropic(**before), is_exact=True, has_address=True)[
+        "prefix"
+    ]
 
     assert (prefix.blocks, prefix.broken_at) == (blocks, broken_at)
     assert (prefix.reason is None) == (broken_at is None)
@@ -74,7 +76,9 @@ def test_what_a_caller_gave_for_mcp_servers_is_hidden() -> None:
     tools = [
         {"type": "mcp", "server_url": "https://x.example", "authorization": "canary", "headers": {"x-key": "canary"}}
     ]
-    told = write_sent(anthropic(mcp_servers=servers, tools=tools, messages=said("mcp")), None, is_exact=True, has_address=True)
+    told = write_sent(
+        anthropic(mcp_servers=servers, tools=tools, messages=said("mcp")), None, is_exact=True, has_address=True
+    )
 
     assert b"canary" not in bytes(told["body"])
     assert b"https://mcp.example/sse" in bytes(told["body"])

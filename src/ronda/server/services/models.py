@@ -24,7 +24,7 @@ from ronda.server.http.rights import RIGHTS, Forbidden, current_scopes
 from ronda.store.scopes import Scopes
 from ronda.wire.shared.capabilities import Need
 
-# The note of a cancelled model call that was never sent: it has cost nothing.
+# A note on the CancelledError of a model call that was still waiting for its place upstream: nothing of it was sent.
 NEVER_SENT: Final = "the model call was waiting in line"
 
 

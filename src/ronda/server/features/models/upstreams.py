@@ -44,7 +44,6 @@ LEASE: Final = 60.0  # seconds until the calls of a process that is gone hold no
 RENEWED: Final = 15.0  # seconds between renewals: three may fail
 LOOK_AGAIN: Final = 0.25  # seconds between two looks for a place that another process may have freed
 MAX_PAUSE: Final = 3600.0  # seconds: a longer Retry-After is a mistake, or a quota that no pause waits for
-# A note on the CancelledError of a call that was still waiting for its place: nothing of it was sent.
 _MINUTE: Final = 60
 
 _COUNT: Final = """INSERT INTO upstream_window (upstream, minute, calls, tokens) VALUES (?, ?, ?, ?)

@@ -1,0 +1,184 @@
+PRAGMA application_id = 1637515144;
+PRAGMA user_version = 4;
+BEGIN TRANSACTION;
+CREATE TABLE agent (
+        id TEXT NOT NULL PRIMARY KEY, owner TEXT NOT NULL, version INTEGER NOT NULL, deployment_chat INTEGER NOT NULL,
+        created REAL NOT NULL, updated REAL NOT NULL
+    );
+INSERT INTO "agent" VALUES('ag_1','ann',0,0,1.0,1.0);
+CREATE TABLE agent_alias (
+        agent TEXT NOT NULL REFERENCES agent ON DELETE CASCADE, alias TEXT NOT NULL, version INTEGER NOT NULL,
+        created REAL NOT NULL, updated REAL NOT NULL, PRIMARY KEY (agent, alias)
+    ) WITHOUT ROWID;
+INSERT INTO "agent_alias" VALUES('ag_1','live',0,2.0,2.0);
+CREATE TABLE agent_version (
+        agent TEXT NOT NULL REFERENCES agent ON DELETE CASCADE, version INTEGER NOT NULL, created REAL NOT NULL,
+        body BLOB NOT NULL, PRIMARY KEY (agent, version)
+    ) WITHOUT ROWID;
+INSERT INTO "agent_version" VALUES('ag_1',0,1.0,X'7B226E616D65223A22416E6E2773227D');
+CREATE TABLE approved_send (
+        owner TEXT NOT NULL, session TEXT NOT NULL, send TEXT NOT NULL, used REAL NOT NULL, PRIMARY KEY (owner, session, send)
+    ) WITHOUT ROWID;
+INSERT INTO "approved_send" VALUES('ann','talk','["mail",{"to":"bob"}]',1.7950621071719434261e+09);
+CREATE TABLE approved_tool (
+        owner TEXT NOT NULL, session TEXT NOT NULL, tool TEXT NOT NULL, used REAL NOT NULL, PRIMARY KEY (owner, session, tool)
+    ) WITHOUT ROWID;
+INSERT INTO "approved_tool" VALUES('ann','talk','lookup',1.7950621071719434261e+09);
+CREATE TABLE audit (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, owner TEXT NOT NULL, actor TEXT NOT NULL, act TEXT NOT NULL, subject TEXT NOT NULL, client TEXT NOT NULL, details TEXT NOT NULL
+    );
+INSERT INTO "audit" VALUES(1,1.0,'ann','key_1','key.create','key_2','127.0.0.1','scopes: read');
+CREATE TABLE budget_limit (
+            scope TEXT NOT NULL, name TEXT NOT NULL, per TEXT NOT NULL, unit TEXT NOT NULL, amount REAL NOT NULL, PRIMARY KEY (scope, name, per, unit)
+        ) WITHOUT ROWID;
+INSERT INTO "budget_limit" VALUES('owner','ann','month','usd',5.0);
+CREATE TABLE container (
+        owner TEXT NOT NULL, session TEXT NOT NULL, created REAL NOT NULL, body BLOB NOT NULL, PRIMARY KEY (owner, session)
+    ) WITHOUT ROWID;
+INSERT INTO "container" VALUES('ann','cntr_1',1.0,X'7B2273657373696F6E223A22636E74725F31222C226E616D65223A22626F78222C2263726561746564223A312E302C22616374697665223A322E302C226D696E75746573223A32307D');
+CREATE TABLE conversation (
+        id TEXT NOT NULL PRIMARY KEY, owner TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, body BLOB NOT NULL
+    );
+INSERT INTO "conversation" VALUES('conv_afe795b0a7fd3a004cbc7be2','ann',1.79506210704638957979e+09,1.79506210704638957979e+09,X'7B226167656E74223A7B226D6F64656C223A2264656661756C74222C226E616D65223A22636F6E766572736174696F6E227D7D');
+CREATE TABLE conversation_agent (
+        conversation TEXT NOT NULL REFERENCES conversation ON DELETE CASCADE, run TEXT NOT NULL, agent TEXT NOT NULL, PRIMARY KEY (conversation)
+    ) WITHOUT ROWID;
+INSERT INTO "conversation_agent" VALUES('conv_afe795b0a7fd3a004cbc7be2','run_afe795b09e7dda79ad465e82','ag_1');
+CREATE TABLE conversation_run (
+        conversation TEXT NOT NULL REFERENCES conversation ON DELETE CASCADE, position INTEGER NOT NULL,
+        run TEXT NOT NULL, upto INTEGER, PRIMARY KEY (conversation, position)
+    ) WITHOUT ROWID;
+INSERT INTO "conversation_run" VALUES('conv_afe795b0a7fd3a004cbc7be2',0,'run_afe795b09e7dda79ad465e82',NULL);
+CREATE TABLE feature_version (name TEXT PRIMARY KEY, version INTEGER NOT NULL);
+INSERT INTO "feature_version" VALUES('oidc',1);
+INSERT INTO "feature_version" VALUES('owners',1);
+INSERT INTO "feature_version" VALUES('models',1);
+INSERT INTO "feature_version" VALUES('notices',2);
+INSERT INTO "feature_version" VALUES('schedules',1);
+INSERT INTO "feature_version" VALUES('rates',1);
+INSERT INTO "feature_version" VALUES('budgets',1);
+CREATE TABLE file (
+        id TEXT NOT NULL PRIMARY KEY, owner TEXT NOT NULL, session TEXT NOT NULL, hash TEXT NOT NULL, size INTEGER NOT NULL,
+        created REAL NOT NULL, expires REAL, body BLOB NOT NULL
+    );
+INSERT INTO "file" VALUES('file_1','ann','','00ff',3,1.0,NULL,X'7B226964223A2266696C655F31222C226E616D65223A22612E747874222C2273697A65223A332C2268617368223A2230306666222C226D696D655F74797065223A22746578742F706C61696E222C2263726561746564223A312E302C22707572706F7365223A22617373697374616E7473222C22736F75726365223A7B22746F6F6C223A22757365725F75706C6F6164227D2C2269735F74657874223A747275657D');
+CREATE TABLE key (
+        id TEXT NOT NULL PRIMARY KEY, owner TEXT NOT NULL, hash BLOB NOT NULL UNIQUE, created REAL NOT NULL, revoked REAL
+    , scopes TEXT NOT NULL DEFAULT '', expires REAL, used REAL);
+INSERT INTO "key" VALUES('key_1','ann',X'7CA46A2B21F19C5EA160489FD3E1E2D5B816BD7466147B258BEF0E3143BD149E',1.0,NULL,'',NULL,NULL);
+INSERT INTO "key" VALUES('key_54ae115f3195','ann',X'3139BF3428F74DDABB193F67CF627DEFAED34B0F752A481170FD5D8403EE2186',1728000000.0,NULL,'run',1728000001.0,NULL);
+CREATE TABLE ledger (
+            account TEXT NOT NULL, day TEXT NOT NULL, usd REAL NOT NULL, tokens INTEGER NOT NULL, rounds INTEGER NOT NULL, tool_calls INTEGER NOT NULL, seconds REAL NOT NULL,
+            unknown INTEGER NOT NULL, PRIMARY KEY (account, day)
+        ) WITHOUT ROWID;
+INSERT INTO "ledger" VALUES('owner:ann','2024-10-04',0.5,5,0,0,0.0,0);
+CREATE TABLE mark (
+        owner TEXT NOT NULL, source TEXT NOT NULL, mark TEXT NOT NULL, used REAL NOT NULL, PRIMARY KEY (owner, source, mark)
+    ) WITHOUT ROWID;
+INSERT INTO "mark" VALUES('ann','talk','secret',1.7950621071719434261e+09);
+CREATE TABLE notice (
+            id TEXT NOT NULL PRIMARY KEY, address TEXT NOT NULL REFERENCES notice_address ON DELETE CASCADE, kind TEXT NOT NULL, body BLOB NOT NULL,
+            created REAL NOT NULL, due REAL, tries INTEGER NOT NULL, problem TEXT NOT NULL
+        ) WITHOUT ROWID;
+INSERT INTO "notice" VALUES('msg_1','na_1','run.finished',X'7B2272756E223A2261227D',1.0,1.0,0,'');
+CREATE TABLE notice_address (
+            id TEXT NOT NULL PRIMARY KEY, owner TEXT NOT NULL, url TEXT NOT NULL, kinds TEXT NOT NULL, created REAL NOT NULL
+        , of_request INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+INSERT INTO "notice_address" VALUES('na_1','ann','https://hooks.example/ronda','run.finished',1.0,0);
+CREATE TABLE notice_told (id TEXT NOT NULL PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
+INSERT INTO "notice_told" VALUES('msg_1',1.0);
+CREATE TABLE oidc_user (subject TEXT NOT NULL PRIMARY KEY, owner TEXT NOT NULL, key TEXT NOT NULL) WITHOUT ROWID;
+INSERT INTO "oidc_user" VALUES('0a6a6d61e146df5247207d6c27a2bc68d6373399887cf881d99701dc6d58a877','ann','key_54ae115f3195');
+CREATE TABLE owner_removal (owner TEXT NOT NULL PRIMARY KEY, since REAL NOT NULL) WITHOUT ROWID;
+INSERT INTO "owner_removal" VALUES('gone',1728000000.0);
+CREATE TABLE prune_clock (what TEXT NOT NULL PRIMARY KEY, at REAL NOT NULL);
+INSERT INTO "prune_clock" VALUES('sessions',1.7950621071719434261e+09);
+CREATE TABLE queued_run (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, session TEXT NOT NULL,
+        at REAL NOT NULL, worker TEXT NOT NULL DEFAULT '', until REAL NOT NULL DEFAULT 0,
+        claims INTEGER NOT NULL DEFAULT 0, cancelled INTEGER NOT NULL DEFAULT 0
+    );
+INSERT INTO "queued_run" VALUES(1,'run_222222222222222222222222','ann','talk',1.0,'',0.0,0,0);
+CREATE TABLE rate_slot (id TEXT NOT NULL PRIMARY KEY, account TEXT NOT NULL, until REAL NOT NULL) WITHOUT ROWID;
+INSERT INTO "rate_slot" VALUES('slot_1','key:key_1',1728000060.0);
+CREATE TABLE rate_window (
+            account TEXT NOT NULL, minute INTEGER NOT NULL, requests INTEGER NOT NULL, tokens INTEGER NOT NULL, PRIMARY KEY (account, minute)
+        ) WITHOUT ROWID;
+INSERT INTO "rate_window" VALUES('key:key_1',28800000,1,0);
+CREATE TABLE reservation (
+            run TEXT NOT NULL, call TEXT NOT NULL, account TEXT NOT NULL, day TEXT NOT NULL, usd REAL NOT NULL, tokens INTEGER NOT NULL, rounds INTEGER NOT NULL, made REAL NOT NULL,
+            PRIMARY KEY (run, call, account)
+        ) WITHOUT ROWID;
+INSERT INTO "reservation" VALUES('run_a','under way','owner:ann','2024-10-04',1.0,10,0,1728000000.0);
+CREATE TABLE schedule (
+            id TEXT NOT NULL PRIMARY KEY, owner TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL, cron TEXT NOT NULL, timezone TEXT NOT NULL, missed TEXT NOT NULL,
+            body BLOB NOT NULL, created REAL NOT NULL, due REAL
+        ) WITHOUT ROWID;
+INSERT INTO "schedule" VALUES('sch_1','ann','key_1','daily','0 9 * * *','UTC','once',X'7B22696E707574223A226869227D',1.0,118800.0);
+CREATE TABLE schedule_firing (
+            schedule TEXT NOT NULL, at REAL NOT NULL, state TEXT NOT NULL, claim_ends REAL NOT NULL, run TEXT NOT NULL, problem TEXT NOT NULL, count INTEGER NOT NULL,
+            PRIMARY KEY (schedule, at)
+        ) WITHOUT ROWID;
+INSERT INTO "schedule_firing" VALUES('sch_1',90000.0,'started',90060.0,'run_000000000000000000000000','',1);
+CREATE TABLE secret (name TEXT NOT NULL PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+INSERT INTO "secret" VALUES('seal',X'F26C20147F1DEA2E431CDC93179DD1203E08C8EDE64C98C826FDBD7F936D86B4');
+CREATE TABLE session (
+        id INTEGER PRIMARY KEY, owner TEXT NOT NULL, name TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, head INTEGER NOT NULL,
+        ends INTEGER NOT NULL, size INTEGER NOT NULL, labels BLOB NOT NULL, UNIQUE (owner, name)
+    );
+INSERT INTO "session" VALUES(1,'ann','talk',1.7950621071719434261e+09,1.7950621071719434261e+09,1,1,55,X'7B2261223A2262227D');
+CREATE TABLE session_lease (
+        owner TEXT NOT NULL, name TEXT NOT NULL, holder TEXT NOT NULL, run TEXT NOT NULL, until REAL NOT NULL,
+        interrupted INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (owner, name)
+    ) WITHOUT ROWID;
+INSERT INTO "session_lease" VALUES('ann','talk','holder','run_000000000000000000000000',3.0,0);
+CREATE TABLE session_node (
+        session INTEGER NOT NULL REFERENCES session ON DELETE CASCADE, number INTEGER NOT NULL, parent INTEGER NOT NULL, upto INTEGER NOT NULL,
+        count INTEGER NOT NULL, asked INTEGER NOT NULL, run TEXT NOT NULL, created REAL NOT NULL, turns BLOB NOT NULL,
+        PRIMARY KEY (session, number)
+    );
+INSERT INTO "session_node" VALUES(1,1,0,0,1,1,'run_000000000000000000000000',1.7950621071719434261e+09,X'5B7B2274797065223A2275736572222C227061727473223A5B7B2274797065223A2274657874222C2274657874223A226869227D5D7D5D');
+CREATE TABLE sign_in (
+        id TEXT NOT NULL PRIMARY KEY, hash BLOB NOT NULL UNIQUE, previous BLOB NOT NULL, key TEXT NOT NULL, created REAL NOT NULL, rotated REAL NOT NULL,
+        expires REAL NOT NULL
+    );
+INSERT INTO "sign_in" VALUES('1480d3e38f912208f474f3b7306c21d8',X'859B73541446A17813EDFAB9BA077E53556F620EA44B6ABA348A62BE104FB7D1',X'','key_1',1728000000.0,1728000000.0,1728043200.0);
+CREATE TABLE skill (
+        id TEXT NOT NULL PRIMARY KEY, owner TEXT NOT NULL, created REAL NOT NULL, revision INTEGER NOT NULL, body BLOB NOT NULL
+    );
+INSERT INTO "skill" VALUES('skill_1','ann',1.0,0,X'7B226964223A22736B696C6C5F31222C227469746C65223A22436861727473222C2263726561746564223A312E302C2275706461746564223A322E302C2264656661756C74223A312C2276657273696F6E73223A5B7B226E756D626572223A312C226964223A22736B696C6C7665725F31222C2263726561746564223A312E302C226E616D65223A22636861727473222C226465736372697074696F6E223A2244726177732E222C226469726563746F7279223A226368617274732D31227D5D2C226E6578745F6E756D626572223A322C227265766973696F6E223A307D');
+CREATE TABLE upstream_call (id TEXT NOT NULL PRIMARY KEY, upstream TEXT NOT NULL, until REAL NOT NULL) WITHOUT ROWID;
+INSERT INTO "upstream_call" VALUES('call_1','https://api.example',1728000060.0);
+CREATE TABLE upstream_pause (upstream TEXT NOT NULL PRIMARY KEY, until REAL NOT NULL) WITHOUT ROWID;
+INSERT INTO "upstream_pause" VALUES('https://api.example',1728000030.0);
+CREATE TABLE upstream_window (
+            upstream TEXT NOT NULL, minute INTEGER NOT NULL, calls INTEGER NOT NULL, tokens INTEGER NOT NULL, PRIMARY KEY (upstream, minute)
+        ) WITHOUT ROWID;
+INSERT INTO "upstream_window" VALUES('https://api.example',28800000,1,7);
+CREATE INDEX agent_owner ON agent (owner, created);
+CREATE INDEX conversation_owner ON conversation (owner, created);
+CREATE INDEX session_use ON session (owner, updated, name);
+CREATE INDEX session_age ON session (updated);
+CREATE UNIQUE INDEX session_run ON session_node (session, run) WHERE run <> '';
+CREATE INDEX file_owner ON file (owner, session, created);
+CREATE INDEX file_hash ON file (hash);
+CREATE INDEX file_expires ON file (expires) WHERE expires IS NOT NULL;
+CREATE INDEX skill_owner ON skill (owner, created);
+CREATE INDEX queued_run_driven ON queued_run (owner, session, until) WHERE worker <> '';
+CREATE INDEX approved_tool_used ON approved_tool (used);
+CREATE INDEX mark_used ON mark (used);
+CREATE INDEX approved_send_used ON approved_send (used);
+CREATE INDEX sign_in_previous ON sign_in (previous);
+CREATE INDEX sign_in_key ON sign_in (key, created);
+CREATE INDEX upstream_call_upstream ON upstream_call (upstream);
+CREATE INDEX notice_address_owner ON notice_address (owner, created);
+CREATE INDEX notice_due ON notice (due);
+CREATE INDEX schedule_owner ON schedule (owner, created);
+CREATE INDEX schedule_due ON schedule (due);
+CREATE INDEX schedule_firing_state ON schedule_firing (state, claim_ends);
+CREATE INDEX rate_slot_account ON rate_slot (account);
+CREATE INDEX reservation_account ON reservation (account, day);
+DELETE FROM "sqlite_sequence";
+INSERT INTO "sqlite_sequence" VALUES('queued_run',1);
+INSERT INTO "sqlite_sequence" VALUES('audit',1);
+COMMIT;
