@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -407,6 +408,48 @@ async def test_days_weeks_and_months_are_those_of_the_operator_s_time_zone() -> 
     now += 86400  # Monday, of the same month
     assert await spent() == [0, 0, 5]
     assert not await spend(5)
+
+
+@pytest.mark.parametrize(
+    ("zone", "begins", "hours"),
+    [
+        ("Europe/Berlin", "2026-10-24T22:00", 25),  # in summer time; it ends in the night
+        ("Europe/Berlin", "2026-03-28T23:00", 23),
+        ("Africa/Cairo", "2026-04-23T22:00", 23),  # a day without a midnight: it begins at one
+        ("Asia/Kathmandu", "2026-01-01T18:15", 24),
+        ("UTC", "2026-10-25T00:00", 24),
+    ],
+)
+async def test_a_day_is_as_long_as_the_clocks_there_say(zone: str, begins: str, hours: int) -> None:
+    first = datetime.fromisoformat(begins).replace(tzinfo=UTC).timestamp()
+    now = first - 1
+    catalog = MemoryCatalog()
+    catalog.add_tables("budgets", TABLES)
+    account = Account("owner", "ann")
+    ledger = Ledger(catalog, [BudgetLimit("owner", per="day", rounds=9)], zone, lambda: now)
+    spent = []
+    for now in (first - 1, first, first + hours * 3600 - 1, first + hours * 3600):
+        wanted, name = Amounts(rounds=1), str(now)
+        await ledger.reserve("run", name, [account], wanted, keeps_last=False, room_for=lambda left: 0)
+        await ledger.settle("run", name, [account], wanted)
+        spent += [one.spent for one in await ledger.standings([account])]
+    assert spent == [1, 1, 2, 1]
+
+
+async def test_a_call_over_midnight_is_of_the_day_on_which_it_began() -> None:
+    now = 86399.0
+    catalog = MemoryCatalog()
+    catalog.add_tables("budgets", TABLES)
+    account = Account("owner", "ann")
+    ledger = Ledger(catalog, [BudgetLimit("owner", per="day", tokens=10)], "UTC", lambda: now)
+    await ledger.reserve("run", "0", [account], Amounts(tokens=10), keeps_last=False, room_for=lambda left: 0)
+    now += 2
+    [after] = await ledger.standings([account])
+    await ledger.settle("run", "0", [account], Amounts(tokens=9))
+    [settled_after] = await ledger.standings([account])
+    now -= 2
+    [before] = await ledger.standings([account])
+    assert [(one.spent, one.reserved) for one in (after, settled_after, before)] == [(0, 0), (0, 0), (9, 0)]
 
 
 async def test_a_limit_of_a_name_counts_before_that_of_each_and_the_table_before_the_settings(tmp_path: Path) -> None:
