@@ -23,7 +23,16 @@ from ronda.server.http.auth import Caller, Unauthorized
 from ronda.server.http.body_memory import BodyMemory
 from ronda.server.http.browser_guard import BrowserGuard, refusal, refused_socket, refused_upgrade
 from ronda.server.http.failure import BROKE_DOWN, STOPPING, ErrorWriter, Refused, error_answer, failure_of
-from ronda.server.http.incoming import NO_PLACES, Header, Headers, Incoming, Json, with_headers
+from ronda.server.http.incoming import (
+    NO_PLACES,
+    REQUEST_ID,
+    Header,
+    Headers,
+    Incoming,
+    Json,
+    with_headers,
+    with_request_id,
+)
 from ronda.server.http.open_requests import OpenRequest, OpenRequests
 from ronda.server.http.rights import RIGHTS, check_door, check_right
 from ronda.server.http.routing import WEBSOCKET, Route, Routes, unmatched
@@ -101,10 +110,9 @@ class App:
         if not isinstance(found, tuple):
             await load(*self.routes.dialect_of(scope["path"]).loads)
             answer: ASGIApp = self._nothing_there(scope, found, request.headers)
+            route = unmatched(method, self.routes.dialect_of(scope["path"]))
             if watches:
-                route = unmatched(method, self.routes.dialect_of(scope["path"]))
                 server.features.report_request(request, route)
-                answer = server.features.report_answer(request, route, answer, began)
         else:
             route, request.places = found
             request.route = route
@@ -163,8 +171,10 @@ class App:
                 answer = with_headers(answer, more)
             if kind == "websocket" and isinstance(answer, Json):
                 answer = refused_upgrade(answer)
-            if watches:
-                answer = server.features.report_answer(request, route, answer, began)
+        if REQUEST_ID in headers:
+            answer = with_request_id(answer, headers[REQUEST_ID])
+        if watches:
+            answer = server.features.report_answer(request, route, answer, began)
         if isinstance(answer, Json) and answer.send_at_once(send):
             return
         opened = server.open_requests.add(request.key, scope, send) if request.key else None

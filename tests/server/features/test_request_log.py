@@ -151,6 +151,31 @@ async def test_an_id_of_the_client_is_sent_back_and_logged(door: Door, caplog: p
     assert [line["path"] for line in lines(caplog)][-1] == "<unmatched>"
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/chat/completions", body_for("chat", False)),
+        ("POST", "/v1/chat/completions", body_for("chat", True)),
+        ("POST", "/v1/chat/completions", {"messages": 7}),
+        ("GET", "/v1/models", None),
+        ("GET", "/nowhere", None),
+    ],
+)
+async def test_an_id_of_the_client_is_sent_back_without_a_log_too(
+    door: Door, method: str, path: str, body: Any
+) -> None:
+    async with door.serving(ScriptedModel(says("over"), says("over"))) as served:
+        url, found = served.url.removesuffix("/v1") + path, []
+        for given in ("mine-7", "two words"):
+            async with served.http.request(method, url, json=body, headers={**KEY, "x-request-id": given}) as answer:
+                await answer.read()
+            found.append((answer.headers.getall("x-request-id", []), answer.headers.get("x-ronda-run")))
+
+    (mine, _), (others, run) = found
+    assert mine == ["mine-7"]
+    assert others == ([] if run is None else [run])
+
+
 @pytest.mark.parametrize("given", ["x" * 129, "two words", "caf\xe9", ""])
 async def test_an_id_that_is_too_long_or_not_printable_is_not_taken(
     door: Door, given: str, caplog: pytest.LogCaptureFixture

@@ -7,6 +7,7 @@ middleware and response objects would cost a third of a plain request.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qs, quote
@@ -27,6 +28,8 @@ T = TypeVar("T")
 Header = tuple[bytes, bytes]
 Headers: TypeAlias = Mapping[bytes, bytes]  # names in small letters; of one that is there twice, the last
 NO_PLACES: Final[Mapping[str, str]] = {}
+REQUEST_ID: Final = b"x-request-id"
+_TAKEN_ID: Final = re.compile(rb"[!-~]{1,128}")  # what a client may call its request: no spaces, no line ends
 
 
 class WrongType(BadRequest):
@@ -223,6 +226,9 @@ class Whole:
     def add_headers(self, headers: Sequence[Header]) -> None:
         self._headers = [*self._headers, *headers]
 
+    def set_request_id(self, given: bytes) -> None:
+        self._headers = _with_id(self._headers, given)
+
     def send_at_once(self, send: Send) -> bool:
         """Whether it could be sent without waiting, as it nearly always can."""
         cycle = getattr(send, "__self__", None)  # none where something stands between us and the connection
@@ -270,6 +276,33 @@ def with_headers(answer: ASGIApp, headers: Sequence[Header]) -> ASGIApp:
         await answer(scope, receive, add)
 
     return extended
+
+
+def with_request_id(answer: ASGIApp, given: bytes) -> ASGIApp:
+    """The same answer, with the id that its client has given the request in the place of ours."""
+    if not is_request_id(given):
+        return answer
+    if isinstance(answer, Whole):
+        answer.set_request_id(given)
+        return answer
+
+    async def named(scope: Scope, receive: Receive, send: Send) -> None:
+        async def name(message: Message) -> None:
+            if message["type"] in ("http.response.start", "websocket.accept", "websocket.http.response.start"):
+                message = {**message, "headers": _with_id(message.get("headers", ()), given)}
+            await send(message)
+
+        await answer(scope, receive, name)
+
+    return named
+
+
+def is_request_id(given: bytes) -> bool:
+    return _TAKEN_ID.fullmatch(given) is not None
+
+
+def _with_id(headers: Sequence[Header], given: bytes) -> list[Header]:
+    return [*[header for header in headers if header[0] != REQUEST_ID], (REQUEST_ID, given)]
 
 
 # ---- whether the client is there ----------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ request, or in one that this task has started.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Final
@@ -19,14 +18,12 @@ from ronda.server.features.contract import Feature, Services
 from ronda.server.features.request_log.lines import Line, Tokens, now, without_secrets, write_line
 from ronda.server.features.request_log.output import LineOutput
 from ronda.server.features.request_log.settings import RequestLogSettings
-from ronda.server.http.incoming import Header, Incoming
+from ronda.server.http.incoming import REQUEST_ID, Header, Incoming, is_request_id
 from ronda.server.http.routing import WEBSOCKET, Route, is_housekeeping
 from ronda.server.services.runs import new_id
 
-REQUEST_ID: Final = b"x-request-id"
 _RUNS: Final = b"x-ronda-run"  # the header of an answer that names its runs
 
-_TAKEN_ID: Final = re.compile(r"[!-~]{1,128}")  # what a client may call its request: no spaces, no line ends
 _MAX_RUNS: Final = 8  # that a line names: a WebSocket may have had thousands
 
 
@@ -69,8 +66,8 @@ class RequestLog(Feature):
     # ---- a request ---------------------------------------------------------------------------------------------------
 
     def request_came(self, request: Incoming, route: Route) -> None:
-        given = request.header(REQUEST_ID) or ""
-        _current.set(Account(given if _TAKEN_ID.fullmatch(given) else ""))
+        given = request.headers.get(REQUEST_ID, b"")
+        _current.set(Account(given.decode() if is_request_id(given) else ""))
 
     def answer_headers(self, request: Incoming, route: Route, headers: list[Header]) -> list[Header]:
         account = _current.get()
@@ -82,9 +79,9 @@ class RequestLog(Feature):
                 account.add_run(run)
         # The id that an answer of a run has anyway is the run's: it stays, unless the client has its own.
         account.request_id = account.request_id or said.get(REQUEST_ID, "") or new_id("req")
-        if self._settings.disable_request_id_header:
-            return headers
         others = [header for header in headers if header[0] != REQUEST_ID]
+        if self._settings.disable_request_id_header:
+            return others if REQUEST_ID in request.headers else headers
         return [*others, (REQUEST_ID, account.request_id.encode())]
 
     def answer_sent(self, request: Incoming, route: Route, status: int, seconds: float) -> None:
