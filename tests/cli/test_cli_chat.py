@@ -14,9 +14,11 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -475,3 +477,67 @@ def test_an_agent_of_a_module_answers(home: Home) -> None:
         terminal.until(PROMPT)
         terminal.type("/exit\r")
         assert terminal.ends() == 0
+
+
+class ListsModels(BaseHTTPRequestHandler):
+    """Stands in for Ollama, as far as it lists its models."""
+
+    def do_GET(self) -> None:
+        found = self.path == "/v1/models"
+        body = json.dumps({"object": "list", "data": [{"id": "qwen3:8b", "object": "model"}]} if found else {}).encode()
+        self.send_response(200 if found else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def ollama() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), ListsModels)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join(TIMEOUT)
+        server.server_close()
+
+
+def test_tab_completes_commands_models_sessions_agents_and_files(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home.folder / "ronda").mkdir()
+    (home.folder / "ronda/config.toml").write_text('[profiles.work]\nmodel = "azure:our-gpt"\n')
+    (home.folder / "pirate.prompty").write_text("---\nmodel: script:script.json\n---\nsystem:\nArr.\n")
+    (home.folder / "picture-of-a-cat.txt").write_text("a cat")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home.folder))
+    monkeypatch.chdir(home.folder)
+    with ollama() as address:
+        monkeypatch.setenv("OLLAMA_HOST", address)
+        with home.chatting(home.script(["Hi."]), "--session", "first talk") as terminal:
+            _complete(terminal)
+
+
+def _complete(terminal: Terminal) -> None:
+    completed = {
+        "/us": "age",
+        "/model az": "zure:our-gpt",
+        "/model local:smol": "lm2",
+        "/model ollama:qw": "en3:8b",
+        "/session fi": "rst talk",
+        "/agent pi": "rate.prompty",
+        "/attach pict": "ure-of-a-cat.txt",
+    }
+    terminal.until(PROMPT)
+    terminal.type("Hello\r")
+    terminal.until("Hi.")
+    for typed, rest in completed.items():
+        terminal.until(PROMPT)
+        terminal.type(f"{typed}\t")
+        terminal.until(rest)
+        terminal.press(b"\x03")  # Ctrl-C: not that
+    terminal.until(PROMPT)
+    terminal.type("/exit\r")
+    assert terminal.ends() == 0

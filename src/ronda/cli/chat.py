@@ -23,6 +23,7 @@ from ronda.cli.attachments import question_with
 from ronda.cli.beside import beside_the_answer
 from ronda.cli.chat_agents import Answerer, find_answerer
 from ronda.cli.chat_commands import COMMANDS, ENDS, new_name, obey, session_line, session_rows
+from ronda.cli.chat_models import ModelChoices
 from ronda.cli.preferences import fill_in
 from ronda.cli.progress import show_events, warn_if_cut_off
 from ronda.cli.screen import Screen, answer_text, open_screen, printable, usage_text
@@ -34,7 +35,6 @@ from ronda.core.events import Answered, Asked
 from ronda.core.parts import NO_USAGE, Usage
 from ronda.errors import BadConfig, RondaError
 from ronda.host.sessions import SessionHost
-from ronda.providers.services import SERVICES
 from ronda.server.services.tools_file import ToolsFile, load_tools
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from ronda.files.file_store import FileStore
 
 _PROMPT: Final = "> "
-_PROVIDERS: Final = ("openai", "anthropic", "gemini", "mistral", "local", *SERVICES)
 _SHOWN: Final = 6  # turns that are shown of a session that goes on
 
 
@@ -228,7 +227,7 @@ def _line_reader(folder: Path | None, chat: Chat) -> PromptSession[str]:
 
 
 def _completer(chat: Chat) -> Completer:
-    """Tab: commands, and what may stand behind each: sessions, services, agents and files."""
+    """Tab: commands, and what may stand behind each: models, sessions, agents and files."""
     from prompt_toolkit.completion import Completer, Completion, PathCompleter
     from prompt_toolkit.document import Document
 
@@ -247,20 +246,22 @@ def _completer(chat: Chat) -> Completer:
                     yield one
                 return
             typed = rest if space else word
-            for choice, meaning in (await choices(word) if space else commands()).items():
+            for choice, meaning in (await choices(word, typed) if space else commands()).items():
                 if choice.startswith(typed):
                     yield Completion(choice, -len(typed), display_meta=meaning)
 
     def commands() -> dict[str, str]:
         return {name: command.meaning for name, command in COMMANDS.items()}
 
-    async def choices(word: str) -> dict[str, str]:
+    models = ModelChoices()
+
+    async def choices(word: str, typed: str) -> dict[str, str]:
         """What may stand behind the command, and what is shown next to each."""
         match word:
             case "/session":
                 return {row.name: session_line(row) for row in await session_rows(chat)}
             case "/model":
-                return dict.fromkeys([f"{name}:" for name in _PROVIDERS], "")
+                return dict.fromkeys(await models.behind(typed), "")
             case "/agent":
                 return dict.fromkeys([*sorted(name for name in os.listdir() if name.endswith(".prompty")), "none"], "")
             case _:

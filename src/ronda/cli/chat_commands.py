@@ -178,7 +178,7 @@ COMMANDS: Final[dict[str, Command]] = {
 KEYS: Final = (
     ("Alt-Enter", "new line"),
     ("Up, Down", "earlier questions"),
-    ("Tab", "complete a command, a session, a file"),
+    ("Tab", "complete a command, a model, a session, a file"),
     ("Ctrl-C", "stop the answer"),
     ("Ctrl-D", "leave"),
 )
