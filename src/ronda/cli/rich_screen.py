@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self, TextIO, cast
@@ -27,6 +28,7 @@ from ronda.cli.screen import NoteKind, Screen, printable, usage_text
 from ronda.core.parts import Usage
 
 _PER_SECOND: Final = 12  # drawings of the end of the answer; more cannot be told apart
+_LONG: Final = 3.0  # seconds after which a wait says how long it is
 _MARGIN: Final = 3  # lines of the screen that are left free above what is drawn again
 _FENCE: Final = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
 _STYLES: Final[dict[NoteKind, tuple[str, str]]] = {  # a sign, and how its line looks
@@ -38,12 +40,16 @@ _STYLES: Final[dict[NoteKind, tuple[str, str]]] = {  # a sign, and how its line 
 
 
 class RichScreen(Screen):
-    def __init__(self, out: TextIO, *, as_they_come: bool, quiet: bool = False) -> None:
+    def __init__(
+        self, out: TextIO, *, as_they_come: bool, quiet: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
         self._console = Console(file=out, highlight=False)
         super().__init__(out, as_they_come=as_they_come, quiet=quiet, aside=cast("TextIO", _Aside(self)))
         self._tail = ""  # of the answer: what is not printed for good yet
         self._spinner = Spinner("dots", style="cyan")
         self._status: str | None = None
+        self._since = 0.0  # when the status became what it is
         self._live: Live | None = None
         self._said = False
 
@@ -77,7 +83,9 @@ class RichScreen(Screen):
         """What is drawn again and again. Another thread asks for it."""
         shown: list[RenderableType] = [_markdown(tail).fitting()] if (tail := self._tail) else []
         if (status := self._status) is not None and not self.quiet:
-            self._spinner.update(text=Text(status, style="dim"))
+            waited = self._clock() - self._since
+            text = status if waited < _LONG else f"{status} · {waited:.0f} s"
+            self._spinner.update(text=Text(text, style="dim"))
             shown.append(self._spinner)
         return Group(*shown)
 
@@ -122,7 +130,7 @@ class RichScreen(Screen):
             self._console.print(Text(f"ronda: {printable(text)}", style="yellow"))
 
     def status(self, text: str | None) -> None:
-        self._status = None if text is None else printable(text)
+        self._status, self._since = None if text is None else printable(text), self._clock()
 
     def answer(self, result: Any) -> None:
         self._status = None
