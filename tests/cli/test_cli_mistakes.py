@@ -92,6 +92,25 @@ def test_a_misspelt_flag_is_named_with_the_right_one(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["backup"], "'ronda backup' needs FILE.tar.gz"),
+        (["run", "hi", "--max-tokens", "x"], "--max-tokens is 'x'; it is a whole number"),
+        (["run", "hi", "--temperature", "hot"], "--temperature is 'hot'; it is a number"),
+        (["run", "hi", "-m"], "--model needs something behind it"),
+        (["run", "hi", "--json=yes"], "--json takes nothing behind it"),
+    ],
+)
+def test_a_flag_that_was_given_in_the_wrong_way_says_how(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    code, out, err = shown(capsys, *arguments)
+
+    assert (code, out) == (2, "")
+    assert err == f"ronda: {said}; 'ronda {arguments[0]} --help' says what it takes\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
         (["serve", "--agen", "folder"], "there is no flag '--agen'; did you mean '--agent'?"),
         (["serve", "--acc"], "there is no flag '--acc'"),
         (["run", "hi", "--str"], "there is no flag '--str'; did you mean '--stream'?"),

@@ -98,13 +98,13 @@ def test_no_command_at_all_is_exit_2_with_what_can_be_done(capsys: pytest.Captur
         (["run", "--dance"], "there is no flag '--dance'; 'ronda run --help' lists them"),
         (
             ["serve", "--port", "many"],
-            "argument -p/--port: invalid int value: 'many'; 'ronda serve --help' says what it takes",
+            "--port is 'many'; it is a whole number; 'ronda serve --help' says what it takes",
         ),
         (["keys"], "'ronda keys' needs a word behind it: create, list, revoke, audit"),
         (["sessions"], "'ronda sessions' needs a word behind it: list, show, export, import, fork, delete"),
         (
             ["validate"],
-            "the following arguments are required: FILE.prompty|FILE.eval.yaml; 'ronda validate --help' says what it takes",
+            "'ronda validate' needs FILE.prompty|FILE.eval.yaml; 'ronda validate --help' says what it takes",
         ),
     ],
 )

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from ronda._extras import MissingPackages
 from ronda._suggest import did_you_mean
@@ -108,6 +108,10 @@ def command_parsers() -> Mapping[str, argparse.ArgumentParser]:
     return _parser()[1]
 
 
+_ARGUMENT: Final = re.compile(r"argument (?P<flag>\S+): (?P<wrong>.*)", re.DOTALL)
+_NO_NUMBER: Final = re.compile(r"invalid (?P<kind>int|float) value: (?P<value>.*)", re.DOTALL)
+
+
 class _Help(argparse.HelpFormatter):
     """Fills paragraphs, as usual; examples stand line by line."""
 
@@ -125,17 +129,28 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """In one line: eight lines of usage above it hide what is wrong."""
-        if message.startswith("the following "):
-            missing = [
-                action
-                for action in self._actions
-                if action.choices and action.dest in message.replace(",", " ").split()
-            ]
-            if missing:
-                message = f"{self.prog!r} needs a word behind it: {', '.join(missing[0].choices or ())}"
+        missing = message.removeprefix("the following arguments are required: ").split(", ")
+        for action in self._actions:
+            if action.choices and action.dest in missing:
+                self.exit(2, f"ronda: {self.prog!r} needs a word behind it: {', '.join(action.choices)}\n")
         from_argparse = message.startswith(("argument ", "the following "))  # ours say the way out themselves
         hint = f"; '{self.prog} --help' says what it takes" if from_argparse else ""
-        self.exit(2, f"ronda: {message}{hint}\n")
+        self.exit(2, f"ronda: {self._plain(message)}{hint}\n")
+
+    def _plain(self, message: str) -> str:
+        """What argparse says, in words of ours."""
+        if message.startswith("the following "):
+            return f"{self.prog!r} needs {message.partition(': ')[2]}"
+        if (found := _ARGUMENT.match(message)) is None:
+            return message
+        flag, wrong = found["flag"].rpartition("/")[2], found["wrong"]
+        if number := _NO_NUMBER.match(wrong):
+            return f"{flag} is {number['value']}; it is a {'whole ' if number['kind'] == 'int' else ''}number"
+        if wrong == "expected one argument":
+            return f"{flag} needs something behind it"
+        if wrong.startswith("ignored explicit argument"):
+            return f"{flag} takes nothing behind it"
+        return message
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Said in our words: those of argparse are others in each version of Python."""
