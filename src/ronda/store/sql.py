@@ -67,13 +67,13 @@ class TableStore:
         self._tables = tables
 
     async def _rows(self, question: str, values: Values = ()) -> list[Any]:
-        """What answers it: nothing, where nothing was ever kept."""
+        """What answers it: nothing where nothing was ever kept, and nothing is made then."""
         if not self._tables.is_there:
             return []
         return await self._tables.read(lambda db: db.execute(question, values).fetchall())
 
     async def _change(self, statement: str, values: Values, alone: str = "") -> bool:
-        """Whether there was a row to change."""
+        """Update or delete rows: whether there were any. A new row is added by `write`, which also makes the store."""
         if not self._tables.is_there:
             return False
         return await self._tables.write(lambda db: db.execute(statement, values).rowcount > 0, alone)
