@@ -135,7 +135,9 @@ class CassetteWriter:
 
     def request(self, round_index: int, attempt: int, turns: tuple[Turn, ...], choice: ToolChoice) -> None:
         before = self._turns
-        same = next((at for at, turn in enumerate(turns) if at >= len(before) or turn != before[at]), len(turns))
+        same = next(
+            (index for index, turn in enumerate(turns) if index >= len(before) or turn != before[index]), len(turns)
+        )
         self._turns = turns
         self._put(Request(round_index, attempt, same, turns[same:], choice))
 

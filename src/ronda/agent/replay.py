@@ -103,11 +103,11 @@ def _first_difference(one: Any, other: Any, path: str) -> tuple[str, Any, Any]:
             if before is _MISSING or after is _MISSING or before != after:
                 return _first_difference(before, after, f"{path}.{name}")
     if isinstance(one, list) and isinstance(other, list):
-        for at in range(max(len(one), len(other))):
-            before = one[at] if at < len(one) else _MISSING
-            after = other[at] if at < len(other) else _MISSING
+        for index in range(max(len(one), len(other))):
+            before = one[index] if index < len(one) else _MISSING
+            after = other[index] if index < len(other) else _MISSING
             if before is _MISSING or after is _MISSING or before != after:
-                return _first_difference(before, after, f"{path}[{at}]")
+                return _first_difference(before, after, f"{path}[{index}]")
     return path, one, other
 
 
@@ -346,8 +346,8 @@ class _PlayedResults:
         reader = tape.offered
         self.reader = live().reader if reader is None else _PlayedTool(reader, tape, live().reader)
 
-    async def shorten(self, output: ToolOutput, most: int, spec: ToolSpec, context: ToolContext) -> ToolOutput:
-        return await self._live().shorten(output, most, spec, context) if self._tape.is_live else output
+    async def shorten(self, output: ToolOutput, limit: int, spec: ToolSpec, context: ToolContext) -> ToolOutput:
+        return await self._live().shorten(output, limit, spec, context) if self._tape.is_live else output
 
 
 class _PlayingDriver(Driver):
@@ -397,8 +397,8 @@ async def _play(
         taps.append(recorder.take)
     played = {spec.name: _PlayedTool(spec, tape, tools.get(spec.name)) for spec in start.plan.tools}
     driver = _PlayingDriver(run, model, played, partial(_tell, taps), None)
-    most = start.plan.limits.result_chars
-    driver.long_results = partial(_PlayedResults, tape, LongResultsWhenNeeded(None, None, most))
+    limit = start.plan.limits.result_chars
+    driver.long_results = partial(_PlayedResults, tape, LongResultsWhenNeeded(None, None, limit))
     driver.tape = tape
     driver.now = tape.now
     driver.sleep = tape.sleep

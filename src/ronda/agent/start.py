@@ -160,8 +160,8 @@ class Start:
         deps = options.get("deps", NO_DEPS)
         if table := _bind_tools(_laid_over(agent._tools, tools), inputs):
             table = give_deps(table, deps)
-        most = options.get("max_result_chars", RESULT_CHARS) if run is None else run.plan.limits.result_chars
-        long_results = LongResultsWhenNeeded(options.get("result_files"), journal, most)
+        limit = options.get("max_result_chars", RESULT_CHARS) if run is None else run.plan.limits.result_chars
+        long_results = LongResultsWhenNeeded(options.get("result_files"), journal, limit)
         # One that was started before goes on as it was planned then.
         self.run = self._new(inputs, table, stream, guardrails, options, link, long_results) if run is None else run
         provider, recorder = agent._provider, None
@@ -318,11 +318,11 @@ class LongResultsWhenNeeded:
     __slots__ = ("_journal", "_most", "_opened", "_place")
 
     def __init__(
-        self, place: str | os.PathLike[str] | FileStore | None, journal: Journal | None, most: int | None
+        self, place: str | os.PathLike[str] | FileStore | None, journal: Journal | None, limit: int | None
     ) -> None:
         self._place = place
         self._journal = journal
-        self._most = most
+        self._most = limit
         self._opened: LongResults | None = None
 
     def __call__(self) -> LongResults:
@@ -375,10 +375,10 @@ def _limits(options: RunOptions) -> Limits:
             raise BadRequest(f"{name} is {limit!r}; it is a number, and not below 0", param=name)
     if rounds < 1:
         raise BadRequest(f"max_iterations is {rounds}; a run needs at least 1", param="max_iterations")
-    most = options.get("max_result_chars", RESULT_CHARS)
-    if most is not None and most < LEAST_RESULT_CHARS:
+    maximum = options.get("max_result_chars", RESULT_CHARS)
+    if maximum is not None and maximum < LEAST_RESULT_CHARS:
         problem = f"it counts characters, from {LEAST_RESULT_CHARS} on; None shows the model all of a result"
-        raise BadRequest(f"max_result_chars is {most}; {problem}", param="max_result_chars")
+        raise BadRequest(f"max_result_chars is {maximum}; {problem}", param="max_result_chars")
     return Limits(
         rounds=rounds,
         tool_calls=options.get("max_tool_calls"),
@@ -387,7 +387,7 @@ def _limits(options: RunOptions) -> Limits:
         approval_seconds=options.get("approval_timeout"),
         repeats=None,  # a run ends at its own limit, with its own text; the model is told that it goes round in circles
         on_limit=options.get("on_limit", "error"),
-        result_chars=most,
+        result_chars=maximum,
     )
 
 

@@ -52,21 +52,21 @@ def summary_turn(summary: str) -> SystemTurn:
 
 def leading(turns: Sequence[Turn]) -> int:
     """How many turns at the beginning are instructions."""
-    return next((at for at, turn in enumerate(turns) if type(turn) is not SystemTurn), len(turns))
+    return next((index for index, turn in enumerate(turns) if type(turn) is not SystemTurn), len(turns))
 
 
 def groups(turns: Sequence[Turn], start: int) -> list[range]:
     """Where one may cut: what the model said, with the results of its calls, is one piece; anything else is one by itself."""
     found: list[range] = []
     begun = start
-    for at in range(start, len(turns)):
-        before = turns[at - 1] if at > begun else None
-        this = type(turns[at])
+    for index in range(start, len(turns)):
+        before = turns[index - 1] if index > begun else None
+        this = type(turns[index])
         joined = type(before) is AssistantTurn and this in (AssistantTurn, ToolTurn)
         joined = joined or (type(before) is ToolTurn and this is ToolTurn)
-        if at > begun and not joined:
-            found.append(range(begun, at))
-            begun = at
+        if index > begun and not joined:
+            found.append(range(begun, index))
+            begun = index
     if begun < len(turns):
         found.append(range(begun, len(turns)))
     return found
@@ -83,7 +83,7 @@ def cut(turns: Sequence[Turn], head: int, body: int, budget: int) -> Compact | N
     fits = budget - min(5000, budget // 20)  # leaves room for the summary
     size -= estimate(turns[head:body])
     pieces = groups(turns, body)
-    asked = next((at for at in range(len(turns) - 1, body - 1, -1) if type(turns[at]) is UserTurn), -1)
+    asked = next((index for index in range(len(turns) - 1, body - 1, -1) if type(turns[index]) is UserTurn), -1)
     gone: set[int] = set()
     upto = body
     question_is_gone = False
@@ -103,13 +103,13 @@ def cut(turns: Sequence[Turn], head: int, body: int, budget: int) -> Compact | N
         size -= estimate(turns[piece.start : piece.stop])
     if not gone:
         return None
-    return Compact(upto, tuple([at for at in range(body, upto) if at not in gone]))
+    return Compact(upto, tuple([index for index in range(body, upto) if index not in gone]))
 
 
 def dropped_turns(turns: Sequence[Turn], head: int, upto: int, kept: Sequence[int]) -> tuple[Turn, ...]:
     """What a compaction takes away, an earlier summary included."""
     stay = set(kept)
-    return tuple([turns[at] for at in range(head, upto) if at not in stay])
+    return tuple([turns[index] for index in range(head, upto) if index not in stay])
 
 
 def compact(turns: Sequence[Turn], head: int, upto: int, kept: Sequence[int], summary: str) -> list[Turn]:

@@ -99,4 +99,4 @@ class Conversation:
 
 
 def _answered_at(turns: list[Turn]) -> int:
-    return max([at for at, turn in enumerate(turns) if type(turn) is AssistantTurn])
+    return max([index for index, turn in enumerate(turns) if type(turn) is AssistantTurn])

@@ -42,6 +42,6 @@ TEXT_FORMATS: Final = frozenset(
 PREVIEW_BYTES: Final = 1024
 
 
-def preview(data: bytes, most: int) -> str:
+def preview(data: bytes, limit: int) -> str:
     """The beginning of a text, in at most so many bytes, cut between characters."""
-    return data[:most].decode("utf-8", "ignore")
+    return data[:limit].decode("utf-8", "ignore")

@@ -60,8 +60,8 @@ LARGE: Final = 64 << 20  # what need not be counted any further
 PART: Final = 256  # what a part counts besides its text: to write it down takes as long as this many characters
 
 
-def turns_size(turns: Iterable[Turn], most: int) -> int:
-    """Of a conversation; counted until it is more than `most`. In one piece, since it is asked of every turn."""
+def turns_size(turns: Iterable[Turn], limit: int) -> int:
+    """Of a conversation; counted until it is more than `limit`. In one piece, since it is asked of every turn."""
     size = 0
     if type(turns) is KnownTurns:
         size, turns = turns.size, turns[turns.known :]
@@ -84,7 +84,7 @@ def turns_size(turns: Iterable[Turn], most: int) -> int:
                         size += _part_size(part)
             if turn.native is not None:
                 size += memoryview(turn.native.payload).nbytes
-        if size > most:
+        if size > limit:
             break
     return size
 
@@ -105,8 +105,8 @@ def _part_size(part: UserPart | AssistantPart) -> int:
             assert_never(part)
 
 
-def start_size(start: RunStarted, most: int) -> int:
-    size = turns_size(start.turns, most)
+def start_size(start: RunStarted, limit: int) -> int:
+    size = turns_size(start.turns, limit)
     for tool in start.plan.tools:
         size += memoryview(tool.parameters).nbytes
     if start.file is not None:
@@ -124,17 +124,17 @@ def result_size(event: ToolFinished) -> int:
     return size
 
 
-def event_size(event: Event, most: int) -> int:
-    """Of an event; that of a conversation is counted until it is more than `most`."""
+def event_size(event: Event, limit: int) -> int:
+    """Of an event; that of a conversation is counted until it is more than `limit`."""
     match event:
         case ModelFinished():
-            return turns_size((event.turn,), most)
+            return turns_size((event.turn,), limit)
         case ToolFinished():
             return result_size(event)
         case RunStarted():
-            return start_size(event, most)
+            return start_size(event, limit)
         case ModelInterrupted(turn=turn) | Steered(turn=turn):
-            return turns_size((turn,), most)
+            return turns_size((turn,), limit)
         case TextDelta(text=text) | ReasoningDelta(text=text) | RefusalDelta(text=text) | ToolProgressed(text=text):
             return len(text)
         case CallDelta(arguments=arguments):
@@ -142,7 +142,7 @@ def event_size(event: Event, most: int) -> int:
         case LogprobsDelta(logprobs=payload) | NativeDelta(payload=payload):
             return memoryview(payload).nbytes
         case Checked(rewrite=rewrite):
-            return turns_size(rewrite, most) if isinstance(rewrite, tuple) else len(rewrite or "")
+            return turns_size(rewrite, limit) if isinstance(rewrite, tuple) else len(rewrite or "")
         case Compacted(summary=summary):
             return len(summary)
         case Asked(arguments=arguments, message=message, schema=schema):
@@ -157,9 +157,9 @@ def event_size(event: Event, most: int) -> int:
             assert_never(event)
 
 
-def events_size(events: Iterable[Event], most: int) -> int:
+def events_size(events: Iterable[Event], limit: int) -> int:
     """Of several events of a run that is not in memory."""
-    return sum([event_size(event, most) for event in events])
+    return sum([event_size(event, limit) for event in events])
 
 
 # Facts that are small, and many.

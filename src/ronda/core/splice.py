@@ -102,21 +102,21 @@ def _from_root(incoming: Sequence[Turn]) -> SplicedConversation:
 
 
 def _append(stored: Sequence[Turn], incoming: Sequence[Turn]) -> SplicedConversation:
-    first = next((at for at, turn in enumerate(incoming) if type(turn) is not SystemTurn), len(incoming))
+    first = next((index for index, turn in enumerate(incoming) if type(turn) is not SystemTurn), len(incoming))
     return SplicedConversation((*incoming[:first], *stored, *incoming[first:]), len(stored), len(incoming) - first)
 
 
 def _visible(turns: Sequence[Turn], own: Collection[int] = NOTHING) -> Iterator[_Visible]:
     """One after the other: a request that only brings something new differs from the first."""
     begins: int | None = None  # of an answer: all that an assistant said and did until another role speaks
-    for at, turn in enumerate(turns):
-        if type(turn) is UserTurn and at not in own:
+    for index, turn in enumerate(turns):
+        if type(turn) is UserTurn and index not in own:
             if begins is not None:
-                yield _answer(turns, begins, at)
+                yield _answer(turns, begins, index)
             begins = None
-            yield _Visible(at, at + 1, _question_key(turn))
+            yield _Visible(index, index + 1, _question_key(turn))
         elif begins is None and type(turn) is AssistantTurn:
-            begins = at
+            begins = index
     if begins is not None:
         yield _answer(turns, begins, len(turns))
 
@@ -168,7 +168,7 @@ def _is_same(old: _Visible, new: _Visible) -> bool:
 
 
 def _late_results(stored: Sequence[Turn], incoming: Sequence[Turn]) -> tuple[Turn, ...]:
-    last = next((at for at in range(len(stored) - 1, -1, -1) if type(stored[at]) is AssistantTurn), None)
+    last = next((index for index in range(len(stored) - 1, -1, -1) if type(stored[index]) is AssistantTurn), None)
     if last is None:
         return ()
     asked = stored[last]

@@ -50,7 +50,7 @@ class StuckDetector(Struct, gc=False):
         if self.unknown > UNKNOWN_IN_A_ROW:
             found.limit = "unknown_tool"
 
-    def results_of(self, calls: OpenCalls, most: int | None) -> list[ToolResult]:
+    def results_of(self, calls: OpenCalls, limit: int | None) -> list[ToolResult]:
         """The results as the model reads them: one that goes round in circles is told so, and in the end stopped."""
         results: list[ToolResult] = []
         for call_id, call in calls.asked.items():
@@ -60,7 +60,7 @@ class StuckDetector(Struct, gc=False):
                 if count >= REPEATS_BEFORE_TOLD:
                     content = result.content + _REPEATED.format(n=count)
                     result = ToolResult(call_id, content, result.failed, result.attachments, marks=result.marks)
-                if most is not None and count >= most:
+                if limit is not None and count >= limit:
                     self.end = _end_of(call.name, count)
             results.append(result)
         return results

@@ -125,7 +125,7 @@ def repair(turns: Sequence[Turn], known: int = 0) -> Sequence[Turn]:
             fixed.append(ToolTurn(tuple(answers)))
         waiting, results = (), {}
 
-    for at, turn in enumerate(turns):
+    for index, turn in enumerate(turns):
         if type(turn) is ToolTurn:
             asked = {call.id for call in waiting}
             in_order = [call.id for call in waiting] == [result.call_id for result in turn.results]
@@ -138,9 +138,9 @@ def repair(turns: Sequence[Turn], known: int = 0) -> Sequence[Turn]:
                 waiting, results = (), {}
             continue
         if waiting and type(turn) is AssistantTurn:  # said in two turns, and answered behind the second
-            if late is None or at >= late.end:
-                late = _Late(turns, at)
-            results = {**late.results(at, waiting), **results}
+            if late is None or index >= late.end:
+                late = _Late(turns, index)
+            results = {**late.results(index, waiting), **results}
             changed = True
         close()
         fixed.append(turn)
@@ -193,9 +193,9 @@ def join_turns(before: Sequence[Turn], new: Sequence[Turn], ours: Sequence[ToolR
     by_id = {result.call_id: result for result in ours}
     is_open = {*calls} - by_id.keys()
     rest: list[Turn] = []
-    for at, turn in enumerate(new):
+    for index, turn in enumerate(new):
         if type(turn) is AssistantTurn:  # from here on the results are of its calls
-            rest += new[at:]
+            rest += new[index:]
             break
         if type(turn) is not ToolTurn:
             rest.append(turn)

@@ -166,8 +166,8 @@ class LongResults(Protocol):
     def reader(self) -> Tool:
         """What the model reads them with."""
 
-    async def shorten(self, output: ToolOutput, most: int, spec: ToolSpec, context: ToolContext) -> ToolOutput:
-        """Its beginning and its end, `most` characters together, and in `whole` where all of it is; the same where that cannot
+    async def shorten(self, output: ToolOutput, limit: int, spec: ToolSpec, context: ToolContext) -> ToolOutput:
+        """Its beginning and its end, `limit` characters together, and in `whole` where all of it is; the same where that cannot
         be kept."""
 
 

@@ -35,9 +35,9 @@ def ask(driver: Driver, call: ToolCall) -> None:
     driver.record(replace(asked, expires_at=_expiry(driver, now), cause=cause))
 
 
-def _expiry(driver: Driver, now: float, most: float = inf) -> float:
+def _expiry(driver: Driver, now: float, limit: float = inf) -> float:
     seconds = driver.run.plan.limits.approval_seconds
-    seconds = most if seconds is None else min(seconds, most)
+    seconds = limit if seconds is None else min(seconds, limit)
     return 0.0 if seconds == inf else now + seconds
 
 

@@ -37,8 +37,8 @@ async def ask_model(driver: Driver, call_id: str, turns: Sequence[Turn], options
             raise ToolFailed("the run has no tokens left")
         options = replace(options, max_tokens=left if options.max_tokens is None else min(left, options.max_tokens))
     driver.sampled[call_id] = (times + 1, used)
-    most = driver.run.plan.limits.answer_bytes
-    request = ModelRequest(turns, (), AUTO, options, False, driver.run.id, driver.run.round, 1, {}, most)
+    maximum = driver.run.plan.limits.answer_bytes
+    request = ModelRequest(turns, (), AUTO, options, False, driver.run.id, driver.run.round, 1, {}, maximum)
     try:
         finished = await driver.provider.call(request, _drop_previews)
     except (UpstreamError, BadRequest) as error:

@@ -67,8 +67,8 @@ async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished | Waiting:
     if output.questions:
         return Waiting([replace(question, call_id=call.id) for question in output.questions])
     offers: tuple[ToolSpec, ...] = ()
-    most = driver.run.plan.limits.result_chars
-    if (output.whole or (most is not None and len(output.content) > most)) and driver.long_results is not None:
+    limit = driver.run.plan.limits.result_chars
+    if (output.whole or (limit is not None and len(output.content) > limit)) and driver.long_results is not None:
         output, offers = await _shorten(driver, driver.long_results(), output, spec, context)
     text = output.content
     result = ToolResult(
@@ -111,8 +111,8 @@ async def _shorten(
     may_read = offered.kind != "caller" and offered.approval != "deny" and run.plan.choice.allows(reader.name)
     if spec.name == reader.name or not may_read:
         return output, ()
-    if not output.whole and (most := run.plan.limits.result_chars) is not None:
-        output = await results.shorten(output, most, spec, context)
+    if not output.whole and (limit := run.plan.limits.result_chars) is not None:
+        output = await results.shorten(output, limit, spec, context)
     return output, (reader,) if output.whole and known is None else ()
 
 
@@ -217,10 +217,10 @@ def _go_on(work: Generator[Any, Any, ToolOutput], waits_for: Any) -> Generator[A
 async def _without_surrogates(text: str) -> str:
     """As `as_text`, and others have their turn between two pieces of a long one."""
     pieces: list[str] = []
-    for at in range(0, len(text), LIGHT_BYTES):
-        if at:
+    for index in range(0, len(text), LIGHT_BYTES):
+        if index:
             await asyncio.sleep(0)
-        pieces.append(as_text(text[at : at + LIGHT_BYTES]))
+        pieces.append(as_text(text[index : index + LIGHT_BYTES]))
     return "".join(pieces)
 
 

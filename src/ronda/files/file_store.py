@@ -183,8 +183,8 @@ class FileStore:
         await self.remove_expired()
         await asyncio.to_thread(self._blobs.sweep)
         hashes = await asyncio.to_thread(self._blobs.hashes)
-        for at in range(0, len(hashes), _SWEPT):
-            await self._rows.drop_unknown(hashes[at : at + _SWEPT], self._blobs.drop)
+        for index in range(0, len(hashes), _SWEPT):
+            await self._rows.drop_unknown(hashes[index : index + _SWEPT], self._blobs.drop)
 
 
 class Upload:
@@ -200,9 +200,9 @@ class Upload:
 
     async def write(self, data: bytes) -> None:
         self._total += len(data)
-        most = self._store.limits.size
-        if self._total > most:
-            raise TooLarge(f"the file has more than the {most} bytes this server takes", param="file")
+        limit = self._store.limits.size
+        if self._total > limit:
+            raise TooLarge(f"the file has more than the {limit} bytes this server takes", param="file")
         self._waiting.append(data)
         self._size += len(data)
         if self._size >= _PIECE:

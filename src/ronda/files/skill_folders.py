@@ -75,15 +75,15 @@ def _front_matter(text: str) -> Mapping[object, object]:
     return front
 
 
-def _text(front: Mapping[object, object], key: str, most: int) -> str:
+def _text(front: Mapping[object, object], key: str, limit: int) -> str:
     value = front.get(key)
     text = value.strip() if isinstance(value, str) else ""
     if not text:
         raise BadRequest(f"the front matter of SKILL.md must have `{key}`, a text that is not empty", param="files")
-    return _fit(text, key, most)
+    return _fit(text, key, limit)
 
 
-def _fit(text: str, key: str, most: int) -> str:
-    if len(text) > most:
-        raise BadRequest(f"`{key}` of a skill has {len(text)} characters; {most} are allowed", param="files")
+def _fit(text: str, key: str, limit: int) -> str:
+    if len(text) > limit:
+        raise BadRequest(f"`{key}` of a skill has {len(text)} characters; {limit} are allowed", param="files")
     return text

@@ -83,21 +83,21 @@ def _is_whole(turns: tuple[Turn, ...]) -> bool:
 
 def _own_places(upto: int, turns: Sequence[Turn], asked: int) -> list[int]:
     """What people said to a run that was under way."""
-    return [upto + at for at in range(asked, len(turns)) if type(turns[at]) is UserTurn]
+    return [upto + index for index in range(asked, len(turns)) if type(turns[index]) is UserTurn]
 
 
 def history_of(path: Sequence[NodeRow]) -> History:
     turns: list[Turn] = []
     own: set[int] = set()
     ends: list[tuple[int, int]] = []
-    for at, node in enumerate(path):
+    for index, node in enumerate(path):
         del turns[node.upto :]
         if own:
             own = {place for place in own if place < node.upto}
         added = decode_turns(node.turns)
         own.update(_own_places(node.upto, added, node.asked))
         turns += added
-        ends.append((node.number, path[at + 1].upto if at + 1 < len(path) else node.ends))
+        ends.append((node.number, path[index + 1].upto if index + 1 < len(path) else node.ends))
     all_turns = tuple(turns)
     size = turns_size(all_turns, LARGE) if all_turns and _is_whole(all_turns) else 0
     if not size:

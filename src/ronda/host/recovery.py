@@ -12,8 +12,8 @@ from ronda.core.run import Run
 
 def previews_of_round(events: Sequence[Event], previews: Mapping[int, Sequence[Preview]]) -> list[Preview]:
     """What was shown since the last model call began. Facts may have come in between: what people said meanwhile."""
-    begun = next((at for at in range(len(events) - 1, 0, -1) if type(events[at]) is ModelStarted), 0)
-    return [preview for at in range(begun, len(events)) for preview in previews.get(at, ())]
+    begun = next((index for index in range(len(events) - 1, 0, -1) if type(events[index]) is ModelStarted), 0)
+    return [preview for index in range(begun, len(events)) for preview in previews.get(index, ())]
 
 
 def recovery_facts(run: Run, shown: Sequence[Preview] = ()) -> list[Fact]:

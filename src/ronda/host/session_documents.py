@@ -169,11 +169,11 @@ async def fork(
 
 def _answers_end(turns: Sequence[Turn], count: int) -> int:
     """Behind the answer of this number; behind all where there are fewer."""
-    for at, turn in enumerate(turns):
+    for index, turn in enumerate(turns):
         if type(turn) is AssistantTurn and not turn.calls:
             count -= 1
             if not count:
-                return at + 1
+                return index + 1
     return len(turns)
 
 
@@ -187,7 +187,7 @@ async def _up_to_round(
     node, turns = path[-1], (await host.read(key, path[-1].number, row.size)).turns
     if round_index is None:
         return turns
-    rounds = [at for at in range(node.upto + node.asked, len(turns)) if type(turns[at]) is AssistantTurn]
+    rounds = [index for index in range(node.upto + node.asked, len(turns)) if type(turns[index]) is AssistantTurn]
     if round_index >= len(rounds):
         raise BadRequest(f"the run '{run}' has {len(rounds)} rounds, which count from 0", param="round")
     end = rounds[round_index] + 1

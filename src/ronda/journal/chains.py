@@ -55,8 +55,8 @@ class Chains:
 
     def _hashed_before(self, turns: tuple[Turn, ...]) -> Chain | None:
         """What was hashed of these turns before."""
-        for at in range(len(turns) - 1, max(-1, len(turns) - _LOOKED_BACK), -1):
-            chain = self._by_last.get(id(turns[at]))
-            if chain is not None and len(chain.turns) == at + 1 and all(map(is_, chain.turns, turns)):
-                return self._by_last.pop(id(turns[at]))
+        for index in range(len(turns) - 1, max(-1, len(turns) - _LOOKED_BACK), -1):
+            chain = self._by_last.get(id(turns[index]))
+            if chain is not None and len(chain.turns) == index + 1 and all(map(is_, chain.turns, turns)):
+                return self._by_last.pop(id(turns[index]))
         return None

@@ -191,8 +191,8 @@ class PostgresJournal(BufferedJournal):
 
         def look(db: Sql) -> dict[str, str]:
             found: dict[str, str] = {}
-            for at in range(0, len(ids), _AT_ONCE):
-                some = ids[at : at + _AT_ONCE]
+            for index in range(0, len(ids), _AT_ONCE):
+                some = ids[index : index + _AT_ONCE]
                 question = f"SELECT id, run FROM call WHERE owner = ? AND id IN ({', '.join('?' * len(some))})"
                 found |= dict(db.execute(question, (owner, *some)).fetchall())
             return found

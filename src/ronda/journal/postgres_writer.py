@@ -249,7 +249,7 @@ def notices(batch: Batch, written: set[str]) -> list[Notice]:
     previews = {run: number for run, _, number, _ in batch.previews}
     names = {**facts, **previews, **dict.fromkeys(batch.pauses)}
     runs = [[run, facts.get(run), previews.get(run), batch.owners[run]] for run in names]
-    return [{"runs": runs[at : at + _TOLD_AT_ONCE]} for at in range(0, len(runs), _TOLD_AT_ONCE)]
+    return [{"runs": runs[index : index + _TOLD_AT_ONCE]} for index in range(0, len(runs), _TOLD_AT_ONCE)]
 
 
 _TOLD_AT_ONCE: Final = 80  # a name has 28 letters, an owner's mark 12, and a notice 7,000 bytes

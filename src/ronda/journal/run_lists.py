@@ -209,9 +209,9 @@ def survey_listed(runs: Sequence[RunSummary], since: float, until: float, pieces
             kind = (figures.code, beginning.model, one.agent)
             before = errors.get(kind, RunErrors(*kind, 0, one.ended))
             errors[kind] = RunErrors(*kind, before.count + 1, max(before.last, one.ended))
-    most = sorted(errors.values(), key=lambda one: (-one.count, -one.last))
+    frequent = sorted(errors.values(), key=lambda one: (-one.count, -one.last))
     busiest = sorted(models.values(), key=lambda one: (-one.runs, one.model))
-    return RunSurvey(steps, most[:MOST_ERRORS], busiest[:MOST_MODELS])
+    return RunSurvey(steps, frequent[:MOST_ERRORS], busiest[:MOST_MODELS])
 
 
 def _sum_costs(*costs: float | None) -> float | None:

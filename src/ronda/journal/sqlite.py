@@ -227,10 +227,10 @@ class SqliteJournal(BufferedJournal):
         await self._commits.flush()
         ids = [call_id for call_id in call_ids if is_text(call_id)]
         found: dict[str, str] = {}
-        for at in range(0, len(ids) if is_text(owner) else 0, AT_ONCE):
-            if at:
+        for index in range(0, len(ids) if is_text(owner) else 0, AT_ONCE):
+            if index:
                 await asyncio.sleep(0)
-            some = ids[at : at + AT_ONCE]
+            some = ids[index : index + AT_ONCE]
             question = f"""SELECT call.id, run.name FROM call JOIN run ON run.id = call.run
                 WHERE call.owner = ? AND call.id IN ({", ".join("?" * len(some))})"""
             try:

@@ -52,9 +52,9 @@ def prune_previews(db: sqlite3.Connection, then: float, max_bytes: int) -> None:
     ).fetchall()
     old = [(run,) for run, _, _, ended in rows if ended < then]
     old += [(run,) for run in oldest_beyond([row[:3] for row in rows if row[3] >= then], max_bytes)]
-    for at in range(0, len(old), RUNS_AT_ONCE):
+    for index in range(0, len(old), RUNS_AT_ONCE):
         with transaction(db, "IMMEDIATE"):
-            db.executemany("DELETE FROM preview WHERE run = ?", old[at : at + RUNS_AT_ONCE])
+            db.executemany("DELETE FROM preview WHERE run = ?", old[index : index + RUNS_AT_ONCE])
 
 
 def forget(db: sqlite3.Connection, name: str, *, now: float, is_driven: Callable[[int], bool]) -> bool | None:

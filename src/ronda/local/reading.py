@@ -155,9 +155,9 @@ def _join(shown: list[Preview], preview: Preview) -> None:
             shown.append(preview)
 
 
-def with_calls(turn: AssistantTurn, most: int) -> AssistantTurn:
+def with_calls(turn: AssistantTurn, limit: int) -> AssistantTurn:
     """The turn with its first so many calls: the caller wanted one at a time, or none."""
-    calls = turn.calls[:most]
+    calls = turn.calls[:limit]
     parts = [part for part in turn.parts if type(part) is not ToolCall or any(part is call for call in calls)]
     return AssistantTurn(tuple(parts), "stop" if turn.stop == "tool_calls" and not calls else turn.stop)
 

@@ -47,8 +47,8 @@ def check_schema(schema: Any, param: str) -> None:
         _Measure(schema, param).run()
 
 
-def _refusal(param: str, what: str, most: str) -> BadRequest:
-    return SchemaError(f"`{param}`: {what}; a local model takes at most {most}", param=param)
+def _refusal(param: str, what: str, limit: str) -> BadRequest:
+    return SchemaError(f"`{param}`: {what}; a local model takes at most {limit}", param=param)
 
 
 class _Measure:
@@ -130,8 +130,8 @@ class _Measure:
         found = follow(self._root, fragment)
         return found if isinstance(found, dict) else None
 
-    def _refused(self, what: str, most: str) -> BadRequest:
-        return _refusal(self._param, what, most)
+    def _refused(self, what: str, limit: str) -> BadRequest:
+        return _refusal(self._param, what, limit)
 
 
 def _parts(node: Any) -> list[Any]:

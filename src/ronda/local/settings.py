@@ -193,9 +193,9 @@ def _within(value: Any, name: str, least: float, most: float) -> Any:
     return value
 
 
-def _check_texts(texts: list[str], name: str, most: int, longest: int) -> list[str]:
-    if len(texts) > most:
-        raise BadRequest(f"'{name}' has {len(texts)} texts; a local model takes at most {most}", param=name)
+def _check_texts(texts: list[str], name: str, limit: int, longest: int) -> list[str]:
+    if len(texts) > limit:
+        raise BadRequest(f"'{name}' has {len(texts)} texts; a local model takes at most {limit}", param=name)
     for text in texts:
         if len(text) > longest:
             raise BadRequest(

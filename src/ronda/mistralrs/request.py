@@ -86,11 +86,11 @@ def repair_messages(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, 
     the call as text. A provider wants ids: the two are made a call and its result; what cannot be paired is a user's text."""
     out: list[Mapping[str, Any]] = []
     waiting: list[str] = []  # ids of calls that have no result yet
-    for at, message in enumerate(messages):
+    for index, message in enumerate(messages):
         role = message.get("role")
         if role == "assistant":
-            before_result = at + 1 < len(messages) and _has_no_id(messages[at + 1])
-            message = _with_call(message, f"call_{at}") if before_result else message
+            before_result = index + 1 < len(messages) and _has_no_id(messages[index + 1])
+            message = _with_call(message, f"call_{index}") if before_result else message
             waiting = [str(call.get("id") or "") for call in message.get("tool_calls") or ()]
         elif role == "tool" and message.get("tool_call_id") is not None:
             waiting = [call_id for call_id in waiting if call_id != message["tool_call_id"]]

@@ -132,7 +132,7 @@ def _words(name: str) -> list[str]:
 
 def _holds(name: str, words: list[str]) -> bool:
     own = _words(name)
-    return any(own[at : at + len(words)] == words for at in range(len(own)))
+    return any(own[index : index + len(words)] == words for index in range(len(own)))
 
 
 def _what_there_is() -> str:

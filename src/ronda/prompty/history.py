@@ -26,7 +26,7 @@ def thread_of(prompty: Prompty, inputs: Mapping[str, Any]) -> str | None:
 def place_in(rendered: Sequence[Turn]) -> int | None:
     """Where a file that was given `PLACE_OF_THREAD` has its thread."""
     return next(
-        (at for at, turn in enumerate(rendered) if type(turn) is UserTurn and turn.parts == (Text(_MARK),)), None
+        (index for index, turn in enumerate(rendered) if type(turn) is UserTurn and turn.parts == (Text(_MARK),)), None
     )
 
 
@@ -35,7 +35,7 @@ def with_history(rendered: Sequence[Turn], history: Sequence[Turn]) -> list[Turn
     if place is not None:
         before, after = rendered[:place], rendered[place + 1 :]
     else:
-        users = [at for at, turn in enumerate(rendered) if type(turn) is UserTurn]
+        users = [index for index, turn in enumerate(rendered) if type(turn) is UserTurn]
         place = users[-1] if users else len(rendered)
         before, after = rendered[:place], rendered[place:]
     turns = without_instructions(history)

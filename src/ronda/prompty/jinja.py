@@ -177,12 +177,12 @@ class Interpreter(Expressions):
         if node.test is not None:
             items = [item for item in items if self._passes(node, item, scope, origins)]
         counts = "loop" in names_in(node)
-        for at, item in enumerate(items):
+        for index, item in enumerate(items):
             self.budget.step()
             inner = Scope(scope)
             self._bind(node.target, item, inner, origins)
             if counts:
-                inner.put("loop", _loop(at, items))
+                inner.put("loop", _loop(index, items))
             self.run(node.body, inner)
         if not items:
             self.run(node.else_, Scope(scope))

@@ -162,8 +162,8 @@ def _indent(budget: Budget, value: Any, width: Any = 4, first: Any = False, blan
     budget.fit(len(whole) + len(margin) * len(lines))
     return "\n".join(
         [
-            line if (at == 0 and not first) or not (line.strip() or blank) else margin + line
-            for at, line in enumerate(lines)
+            line if (index == 0 and not first) or not (line.strip() or blank) else margin + line
+            for index, line in enumerate(lines)
         ]
     )
 

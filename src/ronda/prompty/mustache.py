@@ -84,8 +84,8 @@ def _find(name: str, frames: list[_Frame]) -> _Frame:
     if name == ".":
         return frames[-1]
     first, *rest = name.split(".")
-    for at in range(len(frames) - 1, -1, -1):
-        whole, origins = frames[at]
+    for index in range(len(frames) - 1, -1, -1):
+        whole, origins = frames[index]
         value = member(whole, first) if isinstance(whole, dict | Rich) or first.startswith("__") else UNDEFINED
         if value is not UNDEFINED:
             for key in rest:

@@ -124,8 +124,8 @@ def _segments(text: str, rich_inputs: list[Rich]) -> list[Segment]:
             if segment.kind != "literal":
                 cut.append(segment)
                 continue
-            for at, piece in enumerate(segment.text.split(one.marker)):
-                cut += [Segment("rich", one.marker, one.name, False, one)] if at else []
+            for index, piece in enumerate(segment.text.split(one.marker)):
+                cut += [Segment("rich", one.marker, one.name, False, one)] if index else []
                 cut += [Segment("literal", piece)] if piece else []
         segments = cut
     return segments

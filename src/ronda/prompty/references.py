@@ -103,7 +103,7 @@ class Resolver:
         if isinstance(value, dict):
             return {key: self.resolve(item, (*place, key)) for key, item in value.items()}
         if isinstance(value, list):
-            return [self.resolve(item, (*place, at)) for at, item in enumerate(value)]
+            return [self.resolve(item, (*place, index)) for index, item in enumerate(value)]
         return value
 
     def _string(self, text: str, place: Place) -> Any:

@@ -153,8 +153,8 @@ class At:
     # ---- what is in it --------------------------------------------------------------------------------------------------
 
     def items(self) -> Iterator[At]:
-        for at, value in enumerate(self.value if isinstance(self.value, list) else ()):
-            yield At(value, (*self.place, at), self.report)
+        for index, value in enumerate(self.value if isinstance(self.value, list) else ()):
+            yield At(value, (*self.place, index), self.report)
 
     def fields(self) -> Iterator[tuple[str, At]]:
         for key, value in (self.value if isinstance(self.value, dict) else {}).items():

@@ -96,11 +96,11 @@ def coerce(value: str) -> Any:
 def guard(template: str, nonce: str) -> str:
     """The template with the nonce in every marker of its author; the other attributes stay."""
     lines = template.split("\n")
-    for at, line in enumerate(lines):
+    for index, line in enumerate(lines):
         marker = read_marker(line)
         if marker is not None:
             rest = "".join([f', {name}="{value}"' for name, value in marker.attributes if name != "nonce"])
-            lines[at] = f'{marker.role}[nonce="{nonce}"{rest}]:' + ("\r" if line.endswith("\r") else "")
+            lines[index] = f'{marker.role}[nonce="{nonce}"{rest}]:' + ("\r" if line.endswith("\r") else "")
     return "\n".join(lines)
 
 
@@ -173,9 +173,9 @@ def _metadata(marker: Marker, insertions: list[Segment], opaque: str, nonce: str
 
 def _pieces(line: str, insertions: list[Segment], opaque: str) -> list[Segment]:
     pieces: list[Segment] = []
-    for at, text in enumerate(line.split(opaque)):
-        if at:
-            pieces.append(insertions[at - 1])
+    for index, text in enumerate(line.split(opaque)):
+        if index:
+            pieces.append(insertions[index - 1])
         if text:
             pieces.append(Segment("literal", text))
     return pieces

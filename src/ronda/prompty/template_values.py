@@ -145,7 +145,8 @@ def items_of(value: Any) -> list[Any]:
             return [plain(item) for item in value.value]
         # A list of images is several images: each can be placed on its own.
         return [
-            Rich(value.name, value.kind, item, f"{value.marker[:-2]}_{at}__") for at, item in enumerate(value.value)
+            Rich(value.name, value.kind, item, f"{value.marker[:-2]}_{index}__")
+            for index, item in enumerate(value.value)
         ]
     value = value.text if isinstance(value, Fragment) else value
     if absent(value):

@@ -75,7 +75,7 @@ class ScriptedModel:
     """
 
     def __init__(self, *lines: Line | str | Mapping[str, Any]) -> None:
-        self._lines = [_playable(line, at) for at, line in enumerate(lines)]
+        self._lines = [_playable(line, index) for index, line in enumerate(lines)]
         self.requests: list[ModelRequest] = []
         self.heard: list[list[Turn]] = []
 

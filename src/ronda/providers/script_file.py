@@ -43,9 +43,9 @@ class Script:
         if not all(self._scripts):
             raise BadConfig(f"{name} has no turns")
         for script in self._scripts:
-            for at, line in enumerate(script):
+            for index, line in enumerate(script):
                 if (problem := contradiction(line)) is not None:
-                    raise BadConfig(f"{name} cannot be played at its turn {at}: {problem}")
+                    raise BadConfig(f"{name} cannot be played at its turn {index}: {problem}")
 
     @classmethod
     def of(cls, turns: Any, name: str) -> Script:
@@ -56,7 +56,7 @@ class Script:
             raise BadConfig(f"{name} is not a list of turns: {error}") from error
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
-        users = [at for at, turn in enumerate(request.turns) if type(turn) is UserTurn]
+        users = [index for index, turn in enumerate(request.turns) if type(turn) is UserTurn]
         script = self._scripts[max(0, len(users) - 1) % len(self._scripts)]
         since = request.turns[users[-1] :] if users else request.turns
         count = sum(type(turn) is AssistantTurn for turn in since)

@@ -42,17 +42,17 @@ class DbosQueue:
         self._table = table
         self._executor = executor
 
-    async def enqueue(self, run: QueuedRun, most: int, per_owner: int | None = None) -> None:
-        await self._table.enqueue(run, most, per_owner)
+    async def enqueue(self, run: QueuedRun, limit: int, per_owner: int | None = None) -> None:
+        await self._table.enqueue(run, limit, per_owner)
         try:
             await self._executor.add(run.run)
         except StoreError as error:  # it is queued anyway: the process that claims it adds it
             _log.warning("the run %s waits, and DBOS does not show it: %s", run.run, error)
 
     async def claim(
-        self, worker: str, limits: QueueLimits, now: float, until: float, most: int = 1
+        self, worker: str, limits: QueueLimits, now: float, until: float, limit: int = 1
     ) -> list[ClaimedRun]:
-        found = await self._table.claim(worker, limits, now, until, most)
+        found = await self._table.claim(worker, limits, now, until, limit)
         called: list[ClaimedRun] = []
         try:
             for claimed in found:

@@ -51,8 +51,8 @@ class Marks(TableStore):
 
         def find(db: Sql) -> list[tuple[str, str, float]]:
             found: list[tuple[str, str, float]] = []
-            for at in range(0, len(sources), _AT_ONCE):
-                some = sources[at : at + _AT_ONCE]
+            for index in range(0, len(sources), _AT_ONCE):
+                some = sources[index : index + _AT_ONCE]
                 holes = ", ".join("?" * len(some))
                 question = f"SELECT source, mark, used FROM mark WHERE owner = ? AND source IN ({holes})"
                 found += db.execute(question, (owner, *some)).fetchall()

@@ -31,10 +31,10 @@ class QueueLimits(Struct, frozen=True):
     per_session: int
 
 
-def may_have(own: int, taken: int, most: int, per_owner: int | None) -> bool:
-    """Whether an owner who has `own` of the places that are `taken` gets one more of `most`. Without a number of its own an owner
-    gets as many as are left for others: half of them if it is alone, and a later owner finds some."""
-    return taken < most and own < (most - taken if per_owner is None else per_owner)
+def may_have(own: int, taken: int, limit: int, per_owner: int | None) -> bool:
+    """Whether an owner who has `own` of the places that are `taken` gets one more of `limit`. Without a number of its own an
+    owner gets as many as are left for others: half of them if it is alone, and a later owner finds some."""
+    return taken < limit and own < (limit - taken if per_owner is None else per_owner)
 
 
 class QueuedRun(Struct, frozen=True):
@@ -64,16 +64,16 @@ class QueueEntry(Struct, frozen=True):
 
 
 class Queue(Protocol):
-    async def enqueue(self, run: QueuedRun, most: int, per_owner: int | None = None) -> None:
-        """Add a run. Raises QueueFull if `most` runs wait already, or too many of its owner's (`may_have`); and WriteConflict for
-        a run that is there."""
+    async def enqueue(self, run: QueuedRun, limit: int, per_owner: int | None = None) -> None:
+        """Add a run. Raises QueueFull if `limit` runs wait already, or too many of its owner's (`may_have`); and WriteConflict
+        for a run that is there."""
 
     async def claim(
-        self, worker: str, limits: QueueLimits, now: float, until: float, most: int = 1
+        self, worker: str, limits: QueueLimits, now: float, until: float, limit: int = 1
     ) -> list[ClaimedRun]:
         """The first that waits, of the owner who has the fewest driven, and that the limits have room for: it is this worker's
         until then; and the next ones, as if they were claimed one after another. One whose lease ran out waits again, in its
-        old place. Fewer than `most`: nothing else can be claimed now."""
+        old place. Fewer than `limit`: nothing else can be claimed now."""
 
     async def renew(self, worker: str, until: float) -> list[ClaimedRun]:
         """All that is this worker's stays so until then; `until` 0 gives all of it back. What is not among them another

@@ -373,20 +373,20 @@ def _prune_some(db: Sql, bounds: Bounds, now: float) -> int:
     return len(gone)
 
 
-def _of_largest(db: Sql, counted: Literal["size", "1"], most: int | None, owner_most: int | None) -> list[int]:
+def _of_largest(db: Sql, counted: Literal["size", "1"], limit: int | None, owner_most: int | None) -> list[int]:
     """Sessions of the owner who keeps the most, until the bounds hold or another owner keeps more. `counted` is what the bounds
     count of a session: its bytes, or the session itself."""
-    if most is None and owner_most is None:
+    if limit is None and owner_most is None:
         return []
     kept = db.execute(
         f"SELECT owner, CAST(sum({counted}) AS BIGINT) AS amount FROM session GROUP BY owner ORDER BY amount DESC, owner"
     ).fetchall()
-    beyond_all = 0 if most is None else sum([amount for _, amount in kept]) - most
-    for at, (owner, amount) in enumerate(kept):
+    beyond_all = 0 if limit is None else sum([amount for _, amount in kept]) - limit
+    for index, (owner, amount) in enumerate(kept):
         beyond = max(beyond_all, 0 if owner_most is None else amount - owner_most)
         if beyond <= 0:
             return []
-        others = kept[at + 1][1] if at + 1 < len(kept) else 0
+        others = kept[index + 1][1] if index + 1 < len(kept) else 0
         gone: list[int] = []
         for key, size in _longest_unused(db, "session.owner = ?", owner):
             if beyond <= 0 or (gone and amount < others):

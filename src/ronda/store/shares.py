@@ -13,34 +13,34 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
-def level(sizes: Iterable[int], most: int) -> int:
-    """How much one may keep at most, so that all together keep at most `most`."""
-    left = most
+def level(sizes: Iterable[int], limit: int) -> int:
+    """How much one may keep at most, so that all together keep at most `limit`."""
+    left = limit
     ordered = sorted(sizes)
-    for at, size in enumerate(ordered):
-        share = left // (len(ordered) - at)
+    for index, size in enumerate(ordered):
+        share = left // (len(ordered) - index)
         if size > share:
             return max(share, 0)
         left -= size
     return ordered[-1] if ordered else 0
 
 
-def beyond(kept: Mapping[K, int], most: int | None, each: int | None, room: float = 1.0) -> dict[K, int]:
-    """By how much an owner keeps too much: more than `each` may, or its share of `most`, if all keep more than that. Where they
+def beyond(kept: Mapping[K, int], limit: int | None, each: int | None, room: float = 1.0) -> dict[K, int]:
+    """By how much an owner keeps too much: more than `each` may, or its share of `limit`, if all keep more than that. Where they
     do, they are brought down to `room` of it, so that it need not be done again at once."""
     allowed = each
-    if most is not None and sum(kept.values()) > most:
-        share = level(kept.values(), int(most * room))
+    if limit is not None and sum(kept.values()) > limit:
+        share = level(kept.values(), int(limit * room))
         allowed = share if each is None else min(share, each)
     return {} if allowed is None else {owner: size - allowed for owner, size in kept.items() if size > allowed}
 
 
-def oldest_beyond(rows: Sequence[tuple[T, K, int]], most: int) -> list[T]:
+def oldest_beyond(rows: Sequence[tuple[T, K, int]], limit: int) -> list[T]:
     """Of things with their owners and sizes, the newest first: those to forget, the oldest of each owner who keeps too much."""
     kept: dict[K, int] = {}
     for _, owner, size in rows:
         kept[owner] = kept.get(owner, 0) + size
-    excess = beyond(kept, most, None)
+    excess = beyond(kept, limit, None)
     gone = []
     for thing, owner, size in reversed(rows):
         if excess.get(owner, 0) > 0:

@@ -45,13 +45,13 @@ class SqlQueue(TableStore):
         super().__init__(tables)
         self._was_empty = True  # when it was claimed from last
 
-    async def enqueue(self, run: QueuedRun, most: int, per_owner: int | None = None) -> None:
+    async def enqueue(self, run: QueuedRun, limit: int, per_owner: int | None = None) -> None:
         def add(db: Sql) -> None:
             question = "SELECT count(*), count(CASE WHEN owner = ? THEN 1 END) FROM queued_run WHERE worker = ''"
             waiting, own = db.execute(question, (run.owner,)).fetchone()
-            if not may_have(own, waiting, most, per_owner):
-                whose = "" if waiting >= most else " of yours"
-                number = most if waiting >= most else own
+            if not may_have(own, waiting, limit, per_owner):
+                whose = "" if waiting >= limit else " of yours"
+                number = limit if waiting >= limit else own
                 raise QueueFull(f"{number} runs{whose} wait already, and no more are allowed; try again later")
             row = (run.run, run.owner, run.session, run.at)
             db.execute("INSERT INTO queued_run (run, owner, session, at) VALUES (?, ?, ?, ?)", row)
@@ -62,7 +62,7 @@ class SqlQueue(TableStore):
             raise WriteConflict(f"the run '{run.run}' is queued already") from error
 
     async def claim(
-        self, worker: str, limits: QueueLimits, now: float, until: float, most: int = 1
+        self, worker: str, limits: QueueLimits, now: float, until: float, limit: int = 1
     ) -> list[ClaimedRun]:
         values = {
             "worker": worker,
@@ -71,7 +71,7 @@ class SqlQueue(TableStore):
             "total": limits.total,
             "per_owner": limits.per_owner,
             "per_session": limits.per_session,
-            "most": most,
+            "most": limit,
         }
 
         def is_there(db: Sql) -> bool:

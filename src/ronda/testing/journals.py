@@ -247,7 +247,7 @@ class JournalContract(RunListContract):
             assert await journal.runs_of_calls(STRANGE, [f"only {STRANGE}"]) == {f"only {STRANGE}": f"of {STRANGE}"}
             assert await journal.runs_of_calls("bob", ["only ada"]) == {}
             assert await journal.runs_of_calls("eve", ["call_1"]) == {}
-            several = ["call_1", "only ada", "only bob", "\ud800", *[f"other {at}" for at in range(2000)]]
+            several = ["call_1", "only ada", "only bob", "\ud800", *[f"other {index}" for index in range(2000)]]
             assert await journal.runs_of_calls("ada", several) == {"call_1": "of ada", "only ada": "of ada"}
             assert await journal.runs_of_calls("ada", []) == {}
 

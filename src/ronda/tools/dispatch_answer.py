@@ -65,20 +65,20 @@ def _read_content(content: Any) -> tuple[str, tuple[Attachment, ...]]:
         return msgspec.json.encode(content).decode(), ()
     words: list[str] = []
     attachments: list[Attachment] = []
-    for at, part in enumerate(content):
+    for index, part in enumerate(content):
         match part:
             case {"type": "text", "text": str(text)}:
                 words.append(text)
             case {"type": "image", "data": str(data)}:
-                attachments.append(Image(_data_url(_media_type(part, "image/png"), _base64(data, f"content[{at}]"))))
+                attachments.append(Image(_data_url(_media_type(part, "image/png"), _base64(data, f"content[{index}]"))))
             case {"type": "image_url", "image_url": str(url) | {"url": str(url)}}:
                 attachments.append(Image(url))
             case {"type": "audio", "data": str(data)}:
                 audio_format = _media_type(part, "audio/wav").partition("/")[2]
-                attachments.append(Audio(_base64(data, f"content[{at}]"), audio_format))
+                attachments.append(Audio(_base64(data, f"content[{index}]"), audio_format))
             case _:
                 raise ToolFailed(
-                    f"content[{at}] of the answer is of the type {part['type']!r:.60}; it can be text (with `text`), "
+                    f"content[{index}] of the answer is of the type {part['type']!r:.60}; it can be text (with `text`), "
                     "image or audio (with `data`, in base64), or image_url"
                 )
     return "\n".join(words), tuple(attachments)
@@ -89,7 +89,7 @@ def _read_files(files: Any) -> tuple[File, ...]:
         return ()
     if not isinstance(files, list) or len(files) > MAX_FILES:
         raise ToolFailed(f"'files' of the answer is no list of {MAX_FILES} files at the most")
-    return tuple([_read_file(one, f"files[{at}]") for at, one in enumerate(files)])
+    return tuple([_read_file(one, f"files[{index}]") for index, one in enumerate(files)])
 
 
 def _read_file(one: Any, where: str) -> File:

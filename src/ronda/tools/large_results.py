@@ -54,13 +54,13 @@ def _write(value: Any, encode: Encode, written: bytearray) -> None:
         written += encode(value)
     elif type(value) is str:
         written += b'"'
-        for at in range(0, len(value), LIGHT_CHARS):
-            written += encode(value[at : at + LIGHT_CHARS])[1:-1]
+        for index in range(0, len(value), LIGHT_CHARS):
+            written += encode(value[index : index + LIGHT_CHARS])[1:-1]
         written += b'"'
     elif type(value) in (list, tuple):
         written += b"["
-        for at in range(0, len(value), _AT_ONCE):
-            _write_elements(value[at : at + _AT_ONCE], encode, written)
+        for index in range(0, len(value), _AT_ONCE):
+            _write_elements(value[index : index + _AT_ONCE], encode, written)
         written[-1:] = b"]"
     elif type(value) is dict:
         written += b"{"
@@ -94,4 +94,6 @@ def _write_members(members: dict[Any, Any], encode: Encode, written: bytearray) 
 
 
 def base64_in_pieces(data: bytes | bytearray) -> str:
-    return b"".join([b64encode(data[at : at + _BASE64_PIECE]) for at in range(0, len(data), _BASE64_PIECE)]).decode()
+    return b"".join(
+        [b64encode(data[index : index + _BASE64_PIECE]) for index in range(0, len(data), _BASE64_PIECE)]
+    ).decode()

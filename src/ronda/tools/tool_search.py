@@ -186,14 +186,14 @@ class FindTools:
 
 
 def with_finder(
-    specs: Sequence[ToolSpec], most: int, needed: Collection[str] = ()
+    specs: Sequence[ToolSpec], limit: int, needed: Collection[str] = ()
 ) -> tuple[tuple[ToolSpec, ...], Tool | None]:
     """The tools as a run is to have them, and the tool that finds those that its model is not shown.
 
-    Where there are more than `most`, the tools that run here are put back, all of them: a caller's are its own to hold back
+    Where there are more than `limit`, the tools that run here are put back, all of them: a caller's are its own to hold back
     (`defer_loading`). Those in `needed` are shown, since the choice names them.
     """
-    many = len(specs) > most
+    many = len(specs) > limit
     if not many and not any(spec.deferred for spec in specs):
         return tuple(specs), None
     made = [_put_back(spec, many) if spec.name not in needed else replace(spec, deferred=False) for spec in specs]

@@ -76,7 +76,7 @@ def write_request(request: ChatCompletionRequest) -> bytes:
         elif name == "shell_skills":
             value = [mount.wish for mount in value]
         elif name == "tool_schemas":
-            value = [_schema(text, at) for at, text in enumerate(value)]
+            value = [_schema(text, index) for index, text in enumerate(value)]
         elif isinstance(value, ToolChoice):
             value = write_choice(value)
         fields[_RENAMED.get(name, name)] = value

@@ -24,9 +24,9 @@ class Inflater:
 
     __slots__ = ("_began", "_deflate", "_most", "_unpack")
 
-    def __init__(self, deflate: bool, most: int) -> None:
+    def __init__(self, deflate: bool, limit: int) -> None:
         self._deflate = deflate
-        self._most = most  # bytes that one `feed` may give
+        self._most = limit  # bytes that one `feed` may give
         self._began = False
         self._unpack: zlib._Decompress | None = None
 
@@ -59,10 +59,10 @@ class Inflater:
         return -zlib.MAX_WBITS if bare else zlib.MAX_WBITS | 32
 
 
-def inflater(coding: bytes, most: int) -> Inflater | None:
+def inflater(coding: bytes, limit: int) -> Inflater | None:
     """None where there is nothing to unpack: a word that names no compression (`utf-8`) is a mistake that does no harm."""
     names = [name for name in coding.lower().replace(b" ", b"").split(b",") if name not in (b"", b"identity")]
     packed = [name for name in names if name in (b"gzip", b"x-gzip", b"deflate")]
     if len(packed) > 1 or not _UNREADABLE.isdisjoint(names):
         raise Unreadable(f"is compressed as {coding.decode('latin-1')!r}, which was not asked for")
-    return Inflater(packed[0] == b"deflate", most) if packed else None
+    return Inflater(packed[0] == b"deflate", limit) if packed else None

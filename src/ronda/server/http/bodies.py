@@ -54,8 +54,8 @@ def check_bounds(body: bytes) -> None:
     is_slow = False  # … which has an escape, or something beyond ASCII …
     before = 0  # … or has not had one so far, in so many bytes
     escape = b""  # a backslash that ended the piece before
-    for at in range(0, len(body), _PIECE):
-        piece = escape + body[at : at + _PIECE]
+    for index in range(0, len(body), _PIECE):
+        piece = escape + body[index : index + _PIECE]
         plain = piece.isascii() and b"\\" not in piece
         escape = b""
         if not plain:
@@ -73,11 +73,11 @@ def check_bounds(body: bytes) -> None:
         between += len(outside)
         values += sum([outside.count(sign) for sign in (b",", b"[", b"{")])
         if values > MAX_VALUES:
-            _refuse(body, at, f"more than {MAX_VALUES} keys and list elements")
+            _refuse(body, index, f"more than {MAX_VALUES} keys and list elements")
         if text > MAX_TEXT:
-            _refuse(body, at, f"more than {MAX_TEXT} bytes of text that has escapes or is not ASCII, as base64 is")
+            _refuse(body, index, f"more than {MAX_TEXT} bytes of text that has escapes or is not ASCII, as base64 is")
         if between > MAX_BETWEEN:
-            _refuse(body, at, f"more than {MAX_BETWEEN} bytes of white space and numbers")
+            _refuse(body, index, f"more than {MAX_BETWEEN} bytes of white space and numbers")
 
 
 def _refuse(body: bytes, at: int, what: str) -> NoReturn:

@@ -75,13 +75,13 @@ class Query:
                 param=name,
             ) from None
 
-    def span(self, name: str, default: str, most: float) -> float:
+    def span(self, name: str, default: str, limit: float) -> float:
         """A length of time in seconds: 90s, 15m, 24h, 7d, 2w."""
         value = self._values.get(name, default)
         length = _number(value[:-1]) if value and value[-1] in _UNITS else None
         seconds = 0.0 if length is None else length * _UNITS[value[-1]]
-        if not 1 <= seconds <= most:
-            bound = f"of {most / 86400:.0f} days at most"
+        if not 1 <= seconds <= limit:
+            bound = f"of {limit / 86400:.0f} days at most"
             raise BadRequest(
                 f"'{name}' is {value[:60]!r}; it must be a length of time such as 15m, 24h or 7d, {bound}", param=name
             )

@@ -325,7 +325,7 @@ def _place(turns: Sequence[Turn], thread: bool, has_question: bool) -> int:
     if thread and (place := place_in(turns)) is not None:
         return place
     if has_question:
-        return max((at for at, turn in enumerate(turns) if type(turn) is UserTurn), default=len(turns))
+        return max((index for index, turn in enumerate(turns) if type(turn) is UserTurn), default=len(turns))
     return len(turns)
 
 
@@ -335,9 +335,9 @@ def _with_media(conversation: Sequence[Turn], question: Turn | None) -> list[Tur
     if type(question) is not UserTurn:
         return turns
     media: list[UserPart] = [part for part in question.parts if type(part) is not Text]
-    for at in range(len(turns) - 1, -1, -1):
-        turn = turns[at]
+    for index in range(len(turns) - 1, -1, -1):
+        turn = turns[index]
         if media and type(turn) is UserTurn:
-            turns[at] = UserTurn((*turn.parts, *media), turn.name)
+            turns[index] = UserTurn((*turn.parts, *media), turn.name)
             break
     return turns

@@ -182,12 +182,12 @@ class Background:
             ):  # there may be more, and the leases of what is driven are to be renewed first
                 self._news.set()
                 return
-            until, most = now + LEASE_SECONDS, self._claims_at_once
-            found = await self._queue.claim(self._worker, self._limits, now, until, most)
+            until, limit = now + LEASE_SECONDS, self._claims_at_once
+            found = await self._queue.claim(self._worker, self._limits, now, until, limit)
             # Read while the next claim runs: with a database each takes a few milliseconds, in which others have their turn.
             for claimed in found:
                 self._take_soon(claimed)
-            if len(found) < most:
+            if len(found) < limit:
                 return
 
     def _take_soon(self, claimed: ClaimedRun, problem: BaseException | None = None) -> None:

@@ -101,8 +101,8 @@ class Channel:
             self._news.clear()
             changed, self._changed = self._changed, set()
             names = sorted(changed)
-            for at in range(0, len(names), 100):
-                await self._look_at_runs(RunQuery(self.owner, names=tuple(names[at : at + 100]), limit=100))
+            for index in range(0, len(names), 100):
+                await self._look_at_runs(RunQuery(self.owner, names=tuple(names[index : index + 100]), limit=100))
             await self._look_at_sessions()
 
     async def _look_at_newest(self) -> None:

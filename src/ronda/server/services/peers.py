@@ -65,7 +65,7 @@ class Peers:
             os.close(self._folder)
             self._folder = None
 
-    async def answer(self, incoming: Incoming, run: str, most: int) -> ASGIApp | None:
+    async def answer(self, incoming: Incoming, run: str, limit: int) -> ASGIApp | None:
         """What the process that drives a run says to a request; None if no other process drives it."""
         if FORWARDED_HEADER in incoming.headers or (process := await self._journal.driver_of(run)) is None:
             return None
@@ -76,7 +76,7 @@ class Peers:
             return None
         forwarded = _ForwardedRequest(incoming, reader, writer)
         try:
-            await forwarded.ask(most)
+            await forwarded.ask(limit)
         except (OSError, EOFError, ValueError) as error:  # it has just ended
             writer.close()
             if incoming.method in ("GET", "HEAD"):
@@ -117,10 +117,10 @@ class _ForwardedRequest:
         self._status = 0
         self._headers: list[Header] = []
 
-    async def ask(self, most: int) -> None:
+    async def ask(self, limit: int) -> None:
         """Until the answer begins."""
         incoming = self._incoming
-        body = b"" if incoming.method in ("GET", "HEAD") else await incoming.body(most)
+        body = b"" if incoming.method in ("GET", "HEAD") else await incoming.body(limit)
         lines = [b"%b %b HTTP/1.1" % (incoming.method.encode(), incoming.target)]
         lines += [b"%b: %b" % header for header in incoming.headers.items() if header[0] not in _OF_THE_CONNECTION]
         lines += [b"content-length: %d" % len(body), b"connection: close", FORWARDED_HEADER + b": 1"]

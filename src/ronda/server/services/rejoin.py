@@ -86,8 +86,8 @@ async def rejoin(journals: Sequence[Journal], turns: tuple[Turn, ...], owner: st
     renamed: dict[str, str] = {}
     asker: _Asker | None = None  # of the turn that stands last
     decided: dict[str, ToolResult] = {}  # the results of calls of the turn before that people were asked about
-    for at, turn in enumerate(turns):
-        if at % _AT_ONCE == _AT_ONCE - 1:
+    for index, turn in enumerate(turns):
+        if index % _AT_ONCE == _AT_ONCE - 1:
             await asyncio.sleep(0)
         if type(turn) is AssistantTurn:
             asker = await _find(runs, {call.id: call.name for call in turn.calls if not is_told(call.id)})
@@ -102,7 +102,7 @@ async def rejoin(journals: Sequence[Journal], turns: tuple[Turn, ...], owner: st
             if asker is None and not _is_asked(turn, joined):  # the caller sent the results only
                 asker = await _find(runs, dict.fromkeys([one.call_id for one in turn.results]))
                 if asker is not None:
-                    joined += asker.run.turns if at == 0 else asker.run.generated
+                    joined += asker.run.turns if index == 0 else asker.run.generated
                     parent, renamed = asker.parent, renamed | asker.ids
             if asker is not None:
                 theirs = ToolTurn(tuple([one for one in turn.results if not is_told(one.call_id)]))

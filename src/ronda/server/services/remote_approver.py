@@ -28,6 +28,6 @@ class RemoteApprover:
             self._left(self._run)
 
     async def _answer(self) -> bool:
-        most, until_expiry = self._seconds, seconds_left(self._run)
-        await wait_for_first([self._inbox.arrival()], min(most, until_expiry))
-        return bool(self._inbox) or until_expiry <= most
+        limit, until_expiry = self._seconds, seconds_left(self._run)
+        await wait_for_first([self._inbox.arrival()], min(limit, until_expiry))
+        return bool(self._inbox) or until_expiry <= limit

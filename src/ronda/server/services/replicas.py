@@ -135,13 +135,13 @@ class Replicas:
 
     # ---- asking ------------------------------------------------------------------------------------------------------
 
-    async def answer(self, incoming: Incoming, run: str, most: int) -> ASGIApp | None:
+    async def answer(self, incoming: Incoming, run: str, limit: int) -> ASGIApp | None:
         """What the process that drives a run says to a request; None if no other process drives it, or need be asked."""
         if incoming.method in ("GET", "HEAD") or incoming.is_letter:
             return None
         if (driver := await self._journal.driver_of(run)) is None:
             return None
-        body = await incoming.body(most)
+        body = await incoming.body(limit)
         headers = [header for header in incoming.headers.items() if header[0] in _HEADERS]
         caller = await self._caller_of(incoming)
         letter = Letter(incoming.method, incoming.target.partition(b"?")[0], headers, body, caller)

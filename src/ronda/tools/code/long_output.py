@@ -26,8 +26,8 @@ def text_decoder() -> codecs.IncrementalDecoder:
 class LongCapture(Capture):
     """A capture that has all of a stream, too, up to a bound."""
 
-    def __init__(self, most: int) -> None:
-        super().__init__(most)
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
         self.data = bytearray()
 
     def add(self, data: bytes) -> None:

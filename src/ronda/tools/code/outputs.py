@@ -100,9 +100,9 @@ class Collector:
         return MadeFiles(tuple(files), tuple(stored), tuple(problems))
 
     async def _take(self, name: str, index: int) -> tuple[File, StoredFile | None]:
-        most = min(MAX_FILE, self._left) if self._store is not None else MAX_INLINE
-        opened = await asyncio.to_thread(open_output, self._workspace, name, most)
-        pieces = output_pieces(opened, name, most)
+        limit = min(MAX_FILE, self._left) if self._store is not None else MAX_INLINE
+        opened = await asyncio.to_thread(open_output, self._workspace, name, limit)
+        pieces = output_pieces(opened, name, limit)
         label = as_text(name)  # code may call a file anything, text or not
         try:
             if self._store is None:

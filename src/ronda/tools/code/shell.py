@@ -79,11 +79,11 @@ class ShellTool:
                 f"the commands have {length} bytes in all, and {_LONGEST_SCRIPT} are allowed; write a large file in several calls"
             )
         timeout = min(self._timeout, (arguments.get("timeout_ms") or self._timeout * 1000) / 1000)
-        most = min(arguments.get("max_output_length") or MAX_OUTPUT, _MOST_OUTPUT)
+        limit = min(arguments.get("max_output_length") or MAX_OUTPUT, _MOST_OUTPUT)
         async with self._workbench.use(context) as session:
             sandbox = session.sandbox
             before = await asyncio.to_thread(snapshot, sandbox.workspace)
-            call = _Call(sandbox, self._shell, most, context)
+            call = _Call(sandbox, self._shell, limit, context)
             outputs = await call.run(commands, timeout)
             made = await self._workbench.collector(session, SHELL, context).collect(before, output_names(arguments))
         result = _result(commands, outputs, sandbox.workdir)
@@ -93,7 +93,7 @@ class ShellTool:
         return ToolOutput(
             msgspec.json.encode(result | note).decode() + made.section(),
             failed=result["status"] != "success",
-            details={"tool_type": "shell", **result, "outputs": outputs, "max_output_length": most},
+            details={"tool_type": "shell", **result, "outputs": outputs, "max_output_length": limit},
             files=made.files,
         )
 
@@ -118,10 +118,10 @@ def _result(commands: list[str], outputs: list[dict[str, Any]], workdir: str) ->
 class _Call:
     """One shell that is handed one command after another, and says on a channel of its own how each ended."""
 
-    def __init__(self, sandbox: Sandbox, shell: str, most: int, context: ToolContext) -> None:
+    def __init__(self, sandbox: Sandbox, shell: str, limit: int, context: ToolContext) -> None:
         self._sandbox = sandbox
         self._shell = shell
-        self._most = most
+        self._most = limit
         self._context = context
         self.may_write = True
         self._count = 0  # of commands that have ended

@@ -198,8 +198,8 @@ class Workbench:
         counts = Counter([owner for owner, _ in self._sessions])
         closing: list[tuple[str, str]] = []
         while idle and len(self._sessions) - len(closing) > self._most_sessions:
-            most = max([counts[owner] for _, (owner, _) in idle])
-            found = next(one for one in idle if counts[one[1][0]] == most)
+            largest = max([counts[owner] for _, (owner, _) in idle])
+            found = next(one for one in idle if counts[one[1][0]] == largest)
             idle.remove(found)
             closing.append(found[1])
             counts[found[1][0]] -= 1

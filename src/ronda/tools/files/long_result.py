@@ -35,17 +35,17 @@ class LongResultFiles:
     """Keeps them in a store; `reader` reads nothing else. So it needs no label of its own: whatever it reads, the run has been
     marked by the tool whose result it is."""
 
-    def __init__(self, store: FileStore, most: int | None = None, redact: Callable[[str], str] | None = None) -> None:
-        """`most` are the characters that a model is shown of a result, and may read of it in one call. `redact`: what becomes of
+    def __init__(self, store: FileStore, limit: int | None = None, redact: Callable[[str], str] | None = None) -> None:
+        """`limit` are the characters that a model is shown of a result, and may read of it in one call. `redact`: what becomes of
         a result before it is kept."""
         self._store = store
         self._redact = redact
         # A Runner's requests may each have a loop of their own.
         self._rooms: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-        slice_size = MAX_SLICE if most is None else min(most, MAX_SLICE)
+        slice_size = MAX_SLICE if limit is None else min(limit, MAX_SLICE)
         self.reader: Tool = ReadFileTool(_MadeFiles(store), _no_document, ("files",), slice_size, _WAY_OUT)
 
-    async def shorten(self, output: ToolOutput, most: int, spec: ToolSpec, context: ToolContext) -> ToolOutput:
+    async def shorten(self, output: ToolOutput, limit: int, spec: ToolSpec, context: ToolContext) -> ToolOutput:
         text = output.content if self._redact is None else await aside(self._redact, output.content)
         facts = FileFacts(
             clean_name(f"{spec.name}-{context.call_id}.txt"),
@@ -53,7 +53,7 @@ class LongResultFiles:
             source=FileSource(spec.name, context.round),
             session=_session(context),
         )
-        half = most // 2
+        half = limit // 2
         first, last = as_text(text[:half]), as_text(text[-half:])
         left_out = f"\n… {len(text) - 2 * half} of {len(text)} characters are left out here. "
         try:
@@ -64,7 +64,7 @@ class LongResultFiles:
             return replace(output, content=f"{first}{left_out}They could not be kept. …\n{last}")
         where = (
             f"All of them are the file {stored.id}: {READ} reads from `start` to `end`, such as {half} to "
-            f"{min(half + most, len(text) - half)}. …\n"
+            f"{min(half + limit, len(text) - half)}. …\n"
         )
         return replace(output, content=first + left_out + where + last, whole=stored.id)
 
@@ -72,8 +72,8 @@ class LongResultFiles:
         """Piece by piece, and one text after the other: 200 MB take seconds to encode, and as much memory again."""
         room = self._rooms.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(1))
         async with room, self._store.receive(owner) as upload:
-            for at in range(0, len(text), _PIECE):
-                await upload.write(text[at : at + _PIECE].encode("utf-8", "replace"))
+            for index in range(0, len(text), _PIECE):
+                await upload.write(text[index : index + _PIECE].encode("utf-8", "replace"))
                 await asyncio.sleep(0)
             return await upload.finish(facts)
 
@@ -97,9 +97,9 @@ async def _no_document(context: ToolContext, file: KnownFile) -> ExtractedText |
 
 
 def open_long_results(
-    place: str | os.PathLike[str] | FileStore | None, journal: Journal | None, most: int | None
+    place: str | os.PathLike[str] | FileStore | None, journal: Journal | None, limit: int | None
 ) -> LongResultFiles:
-    """Where a program's run keeps them. `most` are the characters that the model is shown of a result.
+    """Where a program's run keeps them. `limit` are the characters that the model is shown of a result.
 
         result_files=FOLDER              in this folder, laid out as a server's data folder: one may be shared
         journal=SqliteJournal(path)      in the folder path-files: any process that resumes the run reads them there. The
@@ -110,9 +110,9 @@ def open_long_results(
     each time. Not in a folder of the run's: the next run that is given its messages as `history` may want to read on.
     """
     if isinstance(place, FileStore):
-        return LongResultFiles(place, most)
+        return LongResultFiles(place, limit)
     folder = _folder_for(journal) if place is None and journal is not None else place
-    return LongResultFiles(temporary_files() if folder is None else folder_files(folder), most)
+    return LongResultFiles(temporary_files() if folder is None else folder_files(folder), limit)
 
 
 def _folder_for(journal: Journal) -> str | None:

@@ -46,16 +46,16 @@ class ReadFileTool:
         files: SessionFiles,
         extract: ExtractText,
         labels: tuple[str, ...] = ("files", PRIVATE),
-        most: int = MAX_SLICE,
+        limit: int = MAX_SLICE,
         way_out: str = "",
     ) -> None:
         self._files = files
         self._extract = extract
-        self._most = most
+        self._most = limit
         self._way_out = way_out
         self.spec = ToolSpec(
             READ,
-            f"Read text of a file by its id: the characters from `start` to `end`, at most {most} at a time.",
+            f"Read text of a file by its id: the characters from `start` to `end`, at most {limit} at a time.",
             _READ_PARAMETERS,
             strict=True,
             repeatable=True,

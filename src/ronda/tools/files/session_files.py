@@ -95,8 +95,8 @@ class SessionFiles:
                 yield piece
             return
         data = await self.read(file)
-        for at in range(0, len(data), _PIECE):
-            yield data[at : at + _PIECE]
+        for index in range(0, len(data), _PIECE):
+            yield data[index : index + _PIECE]
 
 
 def _of(file: StoredFile) -> KnownFile:

@@ -41,11 +41,11 @@ def _is_little(data: bytes) -> bool:
 
 def cut_lists(result: dict[str, Any]) -> None:
     """The rest of a list that will not be read is dropped."""
-    for name, most in _LISTS.items():
+    for name, limit in _LISTS.items():
         found = result.get(name)
-        if isinstance(found, list) and len(found) > most:
-            left_out = len(found) - most
-            del found[most:]
+        if isinstance(found, list) and len(found) > limit:
+            left_out = len(found) - limit
+            del found[limit:]
             if name == "content":
                 found.append({"type": "text", "text": f"… ({left_out} more parts were left out)"})
 

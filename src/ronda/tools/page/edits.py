@@ -88,14 +88,14 @@ def _not_found(text: str, edit: Edit, index: int, total: int) -> PageError:
 def nearest(text: str, wanted: str) -> tuple[int, str] | None:
     """(line number, lines) of what is most like the wanted piece: where most of its lines are, or the line most like one."""
     lines = [line[:_LINE] for line in text.splitlines()[:_MOST_LINES]]
-    filled = [(at, bare) for at, line in enumerate(lines) if (bare := line.strip())]
+    filled = [(index, bare) for index, line in enumerate(lines) if (bare := line.strip())]
     wanted_lines = [bare for line in wanted.splitlines() if (bare := line.strip()[:_LINE])]
     if not filled or not wanted_lines:
         return None
     first = _where_most_agree([bare for _, bare in filled], wanted_lines)
     if first is None:
         longest = max(wanted_lines, key=len)
-        known = {bare: at for at, (_, bare) in reversed(list(enumerate(filled[:_MOST_CANDIDATES])))}
+        known = {bare: index for index, (_, bare) in reversed(list(enumerate(filled[:_MOST_CANDIDATES])))}
         close = difflib.get_close_matches(longest, known, 1, 0.4)
         if not close:
             return None
@@ -108,9 +108,9 @@ def nearest(text: str, wanted: str) -> tuple[int, str] | None:
 def _where_most_agree(lines: Sequence[str], wanted_lines: Sequence[str]) -> int | None:
     """Each line that is there votes for where the piece would begin by it; None if none is there."""
     places: dict[str, list[int]] = {}
-    for at, line in enumerate(wanted_lines[:_MOST_VOTERS]):
-        places.setdefault(line, []).append(at)
-    votes = Counter(at - place for at, line in enumerate(lines) for place in places.get(line, ()))
+    for index, line in enumerate(wanted_lines[:_MOST_VOTERS]):
+        places.setdefault(line, []).append(index)
+    votes = Counter(index - place for index, line in enumerate(lines) for place in places.get(line, ()))
     return max(votes, key=lambda first: votes[first]) if votes else None
 
 
@@ -120,7 +120,7 @@ def unified_diff(path: str, before: str, after: str) -> tuple[str, int | None]:
         return "", None
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     if max(len(old), len(new)) > _MOST_LINES:
-        same = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), 0)
+        same = next((index for index, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), 0)
         return f"--- {path}\n+++ {path}\n(too many lines to compare)\n", same + 1
     first: int | None = None
     pieces: list[str] = []

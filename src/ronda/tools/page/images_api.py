@@ -95,8 +95,8 @@ class ImagesApi:
         if ratio is not None:
             form.add_field("size", _SIZES["wide" if ratio > 1.2 else "tall" if ratio < 0.84 else "square"])
         name = "image" if len(pictures) == 1 else "image[]"
-        for at, picture in enumerate(pictures):
-            form.add_field(name, picture.data, filename=f"{at}.{picture.ending}", content_type=picture.content_type)
+        for index, picture in enumerate(pictures):
+            form.add_field(name, picture.data, filename=f"{index}.{picture.ending}", content_type=picture.content_type)
         return await self._ask("images/edits", data=form)
 
     async def _ask(self, path: str, **body: Any) -> Drawing:

@@ -95,9 +95,9 @@ def read_conversation(fields: dict[str, Raw], version: str | None) -> Conversati
         raise BadRequest("'messages' is empty", param="messages")
     check_count(messages, MAX_MESSAGES, "messages")
     reader = _Reader(version)
-    for at, message in enumerate(messages):
-        message.refuse_settings(f"messages[{at}]")
-        reader.add(message, f"messages[{at}]")
+    for index, message in enumerate(messages):
+        message.refuse_settings(f"messages[{index}]")
+        reader.add(message, f"messages[{index}]")
     turns = reader.end()
     if not turns:
         raise BadRequest("'messages' says nothing", param="messages")
@@ -143,8 +143,8 @@ class _Reader:
         parts: list[UserPart] = []
         rest: list[Raw] = []
         plain = True
-        for at, raw in enumerate(content):
-            where = f"{path}[{at}]"
+        for index, raw in enumerate(content):
+            where = f"{path}[{index}]"
             block: UserBlock = decode_field(raw, UserBlock, where)
             if block.type == "tool_result":
                 self._results.append(read_result(block, raw, where))
@@ -172,8 +172,8 @@ class _Reader:
             return
         blocks: list[dict[str, Raw]] = []
         ids: set[str] = set()
-        for at, raw in enumerate(content):
-            where = f"{path}[{at}]"
+        for index, raw in enumerate(content):
+            where = f"{path}[{index}]"
             self._check_spoken(decode_field(raw, UserBlock, where), ids, where)
             blocks.append(without_citations(decode_field(raw, dict[str, Raw], where)))
         for segment in segments_of(blocks, path):
@@ -237,14 +237,14 @@ def _system_turn(content: str | list[Raw], path: str, unknown: list[str] | None)
     if isinstance(content, str):
         return SystemTurn(content)
     texts: list[str] = []
-    for at, raw in enumerate(content):
-        block: UserBlock = decode_field(raw, UserBlock, f"{path}[{at}]")
+    for index, raw in enumerate(content):
+        block: UserBlock = decode_field(raw, UserBlock, f"{path}[{index}]")
         if block.type == "text":
-            texts.append(need(block.text, f"{path}[{at}].text"))
+            texts.append(need(block.text, f"{path}[{index}].text"))
             continue
         problem = f"is {block.type[:60]!r}; only text can stand here"
         if unknown is None:
-            raise bad(f"{path}[{at}].type", problem)
-        unknown.append(f"'{path}[{at}].type' {problem}")
+            raise bad(f"{path}[{index}].type", problem)
+        unknown.append(f"'{path}[{index}].type' {problem}")
     plain = len(content) == 1 and is_plain(content[0])
     return SystemTurn("\n".join(texts), native=None if plain else Native(API, Raw(encode(content))))

@@ -96,8 +96,8 @@ def read_tools(raws: list[Raw]) -> DeclaredTools:
     seen: set[str] = set()
     toolsets: dict[str, tuple[str, Toolset]] = {}
     check_count(raws, MAX_TOOLS, "tools")
-    for at, raw in enumerate(raws):
-        path = f"tools[{at}]"
+    for index, raw in enumerate(raws):
+        path = f"tools[{index}]"
         tool: _Tool = decode_field(raw, _Tool, path)
         if tool.type in (None, "custom") and (tool.input_schema != NULL or tool.name not in HOSTED):
             spec = _caller_s(tool, raw, path)

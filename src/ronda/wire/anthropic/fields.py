@@ -75,11 +75,11 @@ REFUSED: Final[dict[str, str]] = {
 SAMPLING: Final = ("temperature", "top_p", "top_k")
 
 
-def _up_to(most: float) -> Reads:
+def _up_to(limit: float) -> Reads:
     def read(fields: Mapping[str, Raw], name: str) -> float:
         value: float = field(fields, name, float, 0.0)
-        if not 0 <= value <= most:
-            raise bad(name, f"is {value:g}; it must be from 0 to {most:g}")
+        if not 0 <= value <= limit:
+            raise bad(name, f"is {value:g}; it must be from 0 to {limit:g}")
         return value
 
     return Reads(read)

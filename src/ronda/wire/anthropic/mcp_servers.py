@@ -101,8 +101,8 @@ def read_servers(raws: Sequence[Raw], toolsets: Mapping[str, tuple[str, Toolset]
     is of a server of the operator's."""
     check_count(raws, MAX_SERVERS, "mcp_servers")
     needs: dict[str, Need] = {}
-    for at, raw in enumerate(raws):
-        path = f"mcp_servers[{at}]"
+    for index, raw in enumerate(raws):
+        path = f"mcp_servers[{index}]"
         entry: _Server = decode_field(raw, _Server, path)
         label = check_label(entry.name, f"{path}.name")
         if label in needs:

@@ -65,13 +65,15 @@ def segments_of(contents: Sequence[dict[str, Raw]], path: str) -> list[Segment]:
     """The blocks of one message, each by its members."""
     segments = [Segment()]
     uses: dict[str, _Use] = {}  # by the ids that their calls have in the conversation
-    for at, members in enumerate(contents):
+    for index, members in enumerate(contents):
         last = segments[-1]
         kind = bytes(members.get("type", b"")).decode("utf-8", "replace").strip('"')
         if kind in _USES and (use := _own_use(members)) is not None:
             call_id = told_calls.own_id(use.id) or ""
             if call_id in uses:
-                raise bad(f"{path}[{at}].id", f"is {use.id[:100]!r}, which another block of this message has already")
+                raise bad(
+                    f"{path}[{index}].id", f"is {use.id[:100]!r}, which another block of this message has already"
+                )
             if last.results and not last.is_mixed:  # what came before was answered
                 segments.append(last := Segment())
             uses[call_id] = use

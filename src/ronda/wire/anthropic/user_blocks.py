@@ -178,8 +178,8 @@ def _contents(raw: Raw, path: str, kinds: dict[str, _Read]) -> _Parts:
     if isinstance(content, str):
         return (Text(content),)
     parts: list[UserPart] = []
-    for at, one in enumerate(content):
-        where = f"{path}[{at}]"
+    for index, one in enumerate(content):
+        where = f"{path}[{index}]"
         block: UserBlock = decode_field(one, UserBlock, where)
         read = kinds.get(block.type)
         parts += read(block, where) if read is not None else (Text(bytes(one).decode()),)

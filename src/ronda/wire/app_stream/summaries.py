@@ -45,8 +45,8 @@ def file_input(path: str, content: str) -> dict[str, Any]:
     return {"path": path, "contentLength": len(content), "preview": shorten(content, _PREVIEW)}
 
 
-def shorten(text: str, most: int) -> str:
-    return text if len(text) <= most else text[:most] + "..."
+def shorten(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[:limit] + "..."
 
 
 def _edits(arguments: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -66,11 +66,11 @@ def check_utf8(json: bytes) -> None:
     if json.isascii():
         return
     decode = codecs.getincrementaldecoder("utf-8")().decode
-    for at in range(0, len(json), _PIECE):
+    for index in range(0, len(json), _PIECE):
         try:
-            decode(json[at : at + _PIECE], at + _PIECE >= len(json))
+            decode(json[index : index + _PIECE], index + _PIECE >= len(json))
         except UnicodeDecodeError as error:
-            error.start, error.end = error.start + at, error.end + at
+            error.start, error.end = error.start + index, error.end + index
             raise
 
 
@@ -107,8 +107,8 @@ def _with_pieces(value: Any, longest: int) -> Any:
     match value:
         case str() if len(value) > longest:
             written = bytearray(b'"')
-            for at in range(0, len(value), longest):
-                written += encode(value[at : at + longest])[1:-1]
+            for index in range(0, len(value), longest):
+                written += encode(value[index : index + longest])[1:-1]
             written += b'"'
             return Raw(written)
         case dict():

@@ -100,10 +100,10 @@ def write_turns(
     """
     messages: list[dict[str, Any]] = []
     names: dict[str, str] = {}
-    last = max([at for at, turn in enumerate(turns) if type(turn) is AssistantTurn], default=-1)
-    for at, turn in enumerate([*turns, ToolTurn(tuple(waiting))]):
+    last = max([index for index, turn in enumerate(turns) if type(turn) is AssistantTurn], default=-1)
+    for index, turn in enumerate([*turns, ToolTurn(tuple(waiting))]):
         if isinstance(turn, AssistantTurn):
-            parts = turn.parts if at == last else _on_the_way(turn, holds_text)
+            parts = turn.parts if index == last else _on_the_way(turn, holds_text)
             message: dict[str, Any] = {"role": "assistant", "content": write_content(parts)}
             if turn.calls:
                 message["tool_calls"] = [write_call(call, n, shown_id) for n, call in enumerate(turn.calls)]

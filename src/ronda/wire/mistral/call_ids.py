@@ -24,10 +24,10 @@ def nine(call_id: str) -> str:
 def wire_ids(ids: list[str]) -> list[str]:
     """The ids of one turn, no two the same: a history from elsewhere may have blank ones, or one twice."""
     found: list[str] = []
-    for at, call_id in enumerate(ids):
-        fitting = nine(call_id) if call_id else nine(f"#{at}")
+    for index, call_id in enumerate(ids):
+        fitting = nine(call_id) if call_id else nine(f"#{index}")
         while fitting in found:
-            fitting = nine(f"{call_id}#{at}#{fitting}")
+            fitting = nine(f"{call_id}#{index}#{fitting}")
         found.append(fitting)
     return found
 

@@ -133,9 +133,9 @@ def system_text(content: Content | UnsetType, loc: Loc) -> str:
     if content is None or content is UNSET:
         refuse("missing" if content is UNSET else "string_type", loc, "Field required")
     texts: list[str] = []
-    for at, chunk in enumerate(content):
+    for index, chunk in enumerate(content):
         if not isinstance(chunk, TextChunk | ThinkChunk):
-            refuse("union_tag_invalid", (*loc, at, "type"), "Input should be one of 'text', 'thinking'", chunk)
+            refuse("union_tag_invalid", (*loc, index, "type"), "Input should be one of 'text', 'thinking'", chunk)
         texts.append(chunk.text)
     return "".join(texts)
 

@@ -197,8 +197,8 @@ class _Fold:
             if message.content:
                 self._add_text(message.content, True, out)
         elif message.content:
-            for at, chunk in enumerate(message.content):
-                self._add_chunk(chunk, is_piece and at == 0, out)
+            for index, chunk in enumerate(message.content):
+                self._add_chunk(chunk, is_piece and index == 0, out)
         if message.tool_calls:
             for piece in message.tool_calls:
                 self._add_call(piece, out)

@@ -167,13 +167,13 @@ def read_tools(raws: Sequence[Raw] | None, loc: Loc) -> DeclaredTools:
     specs: dict[str, ToolSpec] = {}
     needs: list[Need] = []
     check_count(raws or (), MAX_TOOLS, loc)
-    for at, raw in enumerate(raws or ()):
-        spec = _known_tool(bytes(raw)) or _read_tool(raw, (*loc, at))
+    for index, raw in enumerate(raws or ()):
+        spec = _known_tool(bytes(raw)) or _read_tool(raw, (*loc, index))
         if isinstance(spec, Need):
             needs.append(spec)
             continue
         if spec.name in specs:
-            refuse("value_error", (*loc, at, "function", "name"), f"'{spec.name}' is declared twice", spec.name)
+            refuse("value_error", (*loc, index, "function", "name"), f"'{spec.name}' is declared twice", spec.name)
         specs[spec.name] = spec
     return DeclaredTools(tuple(specs.values()), tuple(needs))
 

@@ -82,15 +82,15 @@ def read_inputs(inputs: str | Sequence[Raw] | None, loc: Loc = (*BODY, "inputs")
         return [MessageInput(role="user", content=inputs)]
     check_count(inputs, MAX_MESSAGES, loc)
     entries: list[Entry] = []
-    for at, raw in enumerate(inputs):
-        members: dict[str, Raw] = read_value(raw, dict[str, Raw], (*loc, at))
+    for index, raw in enumerate(inputs):
+        members: dict[str, Raw] = read_value(raw, dict[str, Raw], (*loc, index))
         if "type" not in members:  # a message, as a rule
-            entries.append(read_value(raw, FunctionResult if "result" in members else MessageInput, (*loc, at)))
+            entries.append(read_value(raw, FunctionResult if "result" in members else MessageInput, (*loc, index)))
         else:
-            entries.append(read_value(raw, Entry, (*loc, at)))
+            entries.append(read_value(raw, Entry, (*loc, index)))
         entry = entries[-1]
-        if isinstance(entry, MessageInput) and entry.prefix and (entry.role != "assistant" or at < len(inputs) - 1):
-            refuse("value_error", (*loc, at, "prefix"), "only the last entry, an assistant's, can be a prefix", True)
+        if isinstance(entry, MessageInput) and entry.prefix and (entry.role != "assistant" or index < len(inputs) - 1):
+            refuse("value_error", (*loc, index, "prefix"), "only the last entry, an assistant's, can be a prefix", True)
     return entries
 
 

@@ -328,7 +328,7 @@ class CompletionAnswer:
         shown_id = choice.showing.shown_id
         message: dict[str, Any] = {"role": "assistant", "content": write_content(choice.saying.parts)}
         if choice.run.ended is not None and (calls := calls_for_caller(choice.run)):
-            message["tool_calls"] = [write_call(call, at, shown_id) for at, call in enumerate(calls)]
+            message["tool_calls"] = [write_call(call, index, shown_id) for index, call in enumerate(calls)]
         fields: dict[str, Any] = {"index": choice.index, "message": message}
         if choice.ran_tools:
             added = [*choice.before, *choice.run.generated[choice.skipped :]]

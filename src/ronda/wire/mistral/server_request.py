@@ -218,9 +218,9 @@ def guardrail_level(guardrails: list[Guardrail] | None) -> Literal["no", "if pos
 def read_messages(messages: list[Message]) -> tuple[Turn, ...]:
     turns: list[Turn] = []
     results: list[ToolResult] = []
-    for at, message in enumerate(messages):
-        loc: Loc = (*BODY, "messages", at)
-        if message.prefix and (message.role != "assistant" or at < len(messages) - 1):
+    for index, message in enumerate(messages):
+        loc: Loc = (*BODY, "messages", index)
+        if message.prefix and (message.role != "assistant" or index < len(messages) - 1):
             refuse("value_error", (*loc, "prefix"), "only the last message, an assistant's, can be a prefix", True)
         if message.role == "tool":
             results.append(_read_result(message, results, turns, loc))
@@ -228,7 +228,7 @@ def read_messages(messages: list[Message]) -> tuple[Turn, ...]:
         if results:
             turns.append(ToolTurn(tuple(results)))
             results = []
-        turns.append(_read_message(message, at, loc))
+        turns.append(_read_message(message, index, loc))
     if results:
         turns.append(ToolTurn(tuple(results)))
     return tuple(turns)

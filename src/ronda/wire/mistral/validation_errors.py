@@ -62,9 +62,9 @@ def refuse(kind: str, loc: Loc, msg: str, value: Any = None) -> NoReturn:
     raise Invalid([problem(kind, loc, msg, encode(value))])
 
 
-def check_count(items: Sized, most: int, loc: Loc) -> None:
-    if len(items) > most:
-        refuse("too_long", loc, f"List should have at most {most} items after validation, not {len(items)}")
+def check_count(items: Sized, limit: int, loc: Loc) -> None:
+    if len(items) > limit:
+        refuse("too_long", loc, f"List should have at most {limit} items after validation, not {len(items)}")
 
 
 def read_body(body: bytes, kind: type[T]) -> T:
@@ -106,8 +106,8 @@ def _explain(raw: bytes, kind: Any, loc: Loc) -> list[Problem]:
     found: list[Problem] = []
     if raw[:1] == b"[":
         for inner in [typing.get_args(one)[0] for one in members if typing.get_origin(one) is list]:
-            for at, item in enumerate(decoder(list[Raw]).decode(raw)):
-                found += _explain(bytes(item), inner, (*loc, at))
+            for index, item in enumerate(decoder(list[Raw]).decode(raw)):
+                found += _explain(bytes(item), inner, (*loc, index))
                 if len(found) >= _MOST_PROBLEMS:
                     return found
     elif raw[:1] == b"{":
@@ -180,9 +180,9 @@ def _leaf(raw: bytes, members: list[Any], loc: Loc, reason: str) -> Problem:
         return problem("literal_error", loc, f"Input should be {expected}", raw)
     if (bound := re.search(r"(>=|<=) (\S+)$", reason)) is not None:
         if "of length" in reason:
-            beyond, most = ("string_too_short", "least") if bound[1] == ">=" else ("string_too_long", "most")
+            beyond, limit = ("string_too_short", "least") if bound[1] == ">=" else ("string_too_long", "most")
             characters = "character" if bound[2] == "1" else "characters"
-            return problem(beyond, loc, f"String should have at {most} {bound[2]} {characters}", raw)
+            return problem(beyond, loc, f"String should have at {limit} {bound[2]} {characters}", raw)
         beyond = "greater_than_equal" if bound[1] == ">=" else "less_than_equal"
         return problem(
             beyond,

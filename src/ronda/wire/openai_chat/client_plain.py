@@ -124,10 +124,10 @@ class Naming(Struct, frozen=True):
         """Every call under the tool's own name and with an id of its own. Derived, not drawn: a replay must agree."""
         seen: set[str] = set()
         found = []
-        for at, call in enumerate(calls):
+        for index, call in enumerate(calls):
             call_id = call.id
             if self.run and (not call_id or call_id in seen):
-                call_id = f"call_{self.run[-12:]}_{self.round}_{at}" + (f"_{choice}" if choice else "")
+                call_id = f"call_{self.run[-12:]}_{self.round}_{index}" + (f"_{choice}" if choice else "")
             seen.add(call_id)
             name = self.names.get(call.name, call.name)
             found.append(call if call_id is call.id and name is call.name else ToolCall(call_id, name, call.arguments))

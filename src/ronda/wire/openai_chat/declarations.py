@@ -54,8 +54,8 @@ def read_tools(raws: list[Raw]) -> DeclaredTools:
     customs: list[str] = []
     seen: set[str] = set()
     check_count(raws, MAX_TOOLS, "tools")
-    for at, raw in enumerate(raws):
-        path = f"tools[{at}]"
+    for index, raw in enumerate(raws):
+        path = f"tools[{index}]"
         declared: FunctionTool = decode_field(raw, FunctionTool, path)
         if declared.type == _PYTHON:
             needs.append(Need(_PYTHON, f"{path}.type", HOSTED[_PYTHON], called=_PYTHON))

@@ -38,8 +38,8 @@ def read_functions(fields: Mapping[str, Raw]) -> tuple[tuple[ToolSpec, ...], Too
     raws: list[Raw] = decode_field(fields["functions"], list[Raw], "functions")
     check_count(raws, MAX_TOOLS, "functions")
     specs: dict[str, ToolSpec] = {}
-    for at, raw in enumerate(raws):
-        path = f"functions[{at}]"
+    for index, raw in enumerate(raws):
+        path = f"functions[{index}]"
         declared: FunctionTool = decode_field(raw, FunctionTool, path)
         native = NULL if is_known(raw) else Raw(encode({"type": "function", "function": raw}))
         spec = spec_of(declared, path, native, API)
@@ -91,8 +91,8 @@ def translate_messages(raws: Sequence[Raw], messages: Sequence[OldMessage]) -> l
     """The same messages with calls and results of tools."""
     translated: list[Raw] = []
     open_calls: dict[str, str] = {}  # of the assistant's last message: name → id
-    for at, (raw, message) in enumerate(zip(raws, messages, strict=True)):
-        path = f"messages[{at}]"
+    for index, (raw, message) in enumerate(zip(raws, messages, strict=True)):
+        path = f"messages[{index}]"
         if message.role == "assistant":
             open_calls = {}
         if message.role == "function":
@@ -102,7 +102,7 @@ def translate_messages(raws: Sequence[Raw], messages: Sequence[OldMessage]) -> l
             result = {"role": "tool", "tool_call_id": open_calls.pop(message.name, message.name)}
             raw = Raw(encode_message({**result, "content": "" if content == NULL else content}))
         elif (call := message.function_call) is not None:
-            open_calls[call.name] = call_id = call.id or f"function_call_{at}"
+            open_calls[call.name] = call_id = call.id or f"function_call_{index}"
             raw = _translate_call(raw, call_id, path)
         translated.append(raw)
     return translated

@@ -155,20 +155,20 @@ def read_messages(fields: dict[str, Raw]) -> tuple[Turn, ...]:
     check_count(messages, MAX_MESSAGES, "messages")
     turns: list[Turn] = []
     results: list[ToolResult] = []
-    for at, message in enumerate(messages):
-        native = _native(message, natives[at]) if natives is not None else None
+    for index, message in enumerate(messages):
+        native = _native(message, natives[index]) if natives is not None else None
         if message.role == "tool":
-            results.append(_read_result(message, at, native))
+            results.append(_read_result(message, index, native))
             continue
         if results:
             turns.append(ToolTurn(tuple(results)))
             results = []
         if type(message) is _AnyMessage and message.agentic_tool_calls is not None:
-            native = None if natives is None else _native(message, _without_records(natives[at]))
+            native = None if natives is None else _native(message, _without_records(natives[index]))
             if not message.tool_calls:  # else the run is found that has all of it
-                check_count(message.agentic_tool_calls, MAX_MESSAGES, f"messages[{at}].agentic_tool_calls")
+                check_count(message.agentic_tool_calls, MAX_MESSAGES, f"messages[{index}].agentic_tool_calls")
                 turns += recorded_turns(message.agentic_tool_calls)
-        turns.append(_read_message(message, at, native))
+        turns.append(_read_message(message, index, native))
     if results:
         turns.append(ToolTurn(tuple(results)))
     return tuple(turns)
@@ -286,9 +286,9 @@ def _said_parts(content: str | Sequence[Part], path: str) -> list[AssistantPart]
     if isinstance(content, str) or not any(part.type in MISTRALS for part in content):
         return [*_PARTS.assistant_parts(content, path)]
     parts: list[AssistantPart | None] = []
-    for at, part in enumerate(content):
+    for index, part in enumerate(content):
         if part.type not in MISTRALS:
-            parts.append(_PARTS.assistant_part(part, f"{path}[{at}]"))
+            parts.append(_PARTS.assistant_part(part, f"{path}[{index}]"))
         elif isinstance(part, _AnyPart) and part.thinking:
             pieces = [_ThoughtPart(part.thinking)] if isinstance(part.thinking, str) else part.thinking
             parts.append(Reasoning("".join([piece.text or "" for piece in pieces])))

@@ -241,9 +241,9 @@ class Messages:
         return b",".join(texts)
 
     def _id_of(self, result: ToolResult) -> str:
-        for at, (own, made) in enumerate(self._ids):
+        for index, (own, made) in enumerate(self._ids):
             if own == result.call_id:
-                del self._ids[at]
+                del self._ids[index]
                 return made
         return result.call_id
 

@@ -34,11 +34,15 @@ def read_decisions(fields: Mapping[str, Raw]) -> tuple[Decision, ...]:
     """Those that the input ends with; what was decided before them has its answer in the input behind it."""
     items: list[Raw] = decode_field(fields["input"], list[Raw], "input")
     found: list[Decision] = []
-    for at in range(len(items) - 1, -1, -1):
-        path = f"input[{at}]"
-        if bytes(items[at])[:1] != b"{" or DECISION_MARK not in bytes(items[at]) or not is_own(items[at], path):
+    for index in range(len(items) - 1, -1, -1):
+        path = f"input[{index}]"
+        if (
+            bytes(items[index])[:1] != b"{"
+            or DECISION_MARK not in bytes(items[index])
+            or not is_own(items[index], path)
+        ):
             break
-        item: _Item = decode_field(items[at], _Item, path)
+        item: _Item = decode_field(items[index], _Item, path)
         if item.type != RESPONSE:
             break
         if item.approve is None:

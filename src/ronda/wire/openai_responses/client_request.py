@@ -151,9 +151,9 @@ def check_options(options: Options) -> None:
 
 def _leading(turns: Sequence[Turn]) -> int:
     """How many turns at the beginning are the instructions."""
-    for at, turn in enumerate(turns):
+    for index, turn in enumerate(turns):
         if type(turn) is not SystemTurn or turn.role != "system" or speaks(turn.native, API):
-            return at
+            return index
     return len(turns)
 
 

@@ -79,12 +79,12 @@ class CompactAnswer:
         items: list[dict[str, Any]] = [
             {
                 "type": "message",
-                "id": f"msg_{digits}_{at}",
+                "id": f"msg_{digits}_{index}",
                 "status": "completed",
                 "role": "user",
                 "content": [write_part(part) for part in turn.parts],
             }
-            for at, turn in enumerate(_words_of_the_user(self._turns))
+            for index, turn in enumerate(_words_of_the_user(self._turns))
         ]
         compaction = {
             "type": "compaction",

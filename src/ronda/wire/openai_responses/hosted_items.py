@@ -102,8 +102,8 @@ class ShellCall(RunningCall):
         self._announce(encode(item))
         frames = self._frames
         if frames.writing:
-            for at, command in enumerate(commands):
-                place, text = b'"output_index":%d,"command_index":%d' % (self._index, at), encode(command)
+            for index, command in enumerate(commands):
+                place, text = b'"output_index":%d,"command_index":%d' % (self._index, index), encode(command)
                 frames.put(b"response.shell_call_command.added", b'%b,"command":""' % place)
                 frames.delta(b"response.shell_call_command.delta", place, command)
                 frames.put(b"response.shell_call_command.done", b'%b,"command":%b' % (place, text))
@@ -122,7 +122,7 @@ class ShellCall(RunningCall):
 class _ShellOutput(OutputItem):
     """`shell_call_output`. It has its place when the call begins, so that it is the same whether a client watches or not."""
 
-    def __init__(self, output: Output, call_id: str, most: Any) -> None:
+    def __init__(self, output: Output, call_id: str, limit: Any) -> None:
         super().__init__(output, ronda_kind("sho"))
         self._shown: dict[tuple[int, str], str] = {}  # by command, and the name of its stream
         self._item: dict[str, Any] = {
@@ -131,7 +131,7 @@ class _ShellOutput(OutputItem):
             "call_id": call_id,
             "status": "in_progress",
             "output": [],
-            "max_output_length": most,
+            "max_output_length": limit,
         }
         self._announce(encode(self._item))
 
@@ -139,13 +139,13 @@ class _ShellOutput(OutputItem):
         self._shown[command, stream] = self._shown.get((command, stream), "") + text
         self._put(b"delta", command, b'"delta":%b' % encode({stream: text}))
 
-    def close(self, outputs: Sequence[Mapping[str, Any]], most: Any) -> None:
+    def close(self, outputs: Sequence[Mapping[str, Any]], limit: Any) -> None:
         if self._frames.writing:
             for command, output in enumerate(outputs):
                 for stream in ("stdout", "stderr"):
                     self._show_rest(command, stream, output[stream])
                 self._put(b"done", command, b'"output":%b' % encode([output]))
-        self._finish(encode(self._item | {"status": "completed", "output": outputs, "max_output_length": most}))
+        self._finish(encode(self._item | {"status": "completed", "output": outputs, "max_output_length": limit}))
 
     def _show_rest(self, command: int, stream: str, text: str) -> None:
         """What was not shown yet. Of output that was too long only the end of the command tells what is left of it."""

@@ -138,14 +138,14 @@ def split_input(raw: Raw) -> list[Raw] | str:
 def references(items: Sequence[Raw]) -> dict[int, str]:
     """Which items only name another, and which that is."""
     found: dict[int, str] = {}
-    for at, raw in enumerate(items):
+    for index, raw in enumerate(items):
         if b"item_reference" not in bytes(raw) and b'"type"' in bytes(raw):
             continue  # quick: most are not
-        kind: _Kind = decode_field(raw, _Kind, f"input[{at}]")
+        kind: _Kind = decode_field(raw, _Kind, f"input[{index}]")
         if kind.type == "item_reference" or (kind.type is None and kind.role is None):
             if kind.id is None:
-                raise bad(f"input[{at}].id", "is missing")
-            found[at] = kind.id
+                raise bad(f"input[{index}].id", "is missing")
+            found[index] = kind.id
     return found
 
 
@@ -175,8 +175,8 @@ def read_items(
     """`known`: what is known of calls that ran here, by their ids in the conversation. `continues`: calls that they answer may
     be of a response before."""
     turns = _Turns(sealer, known or {}, continues=continues)
-    for at, raw in enumerate(items):
-        turns.add(raw, f"input[{at}]")
+    for index, raw in enumerate(items):
+        turns.add(raw, f"input[{index}]")
     return Input(behind_their_calls(turns.done()), turns.ids)
 
 

@@ -260,9 +260,9 @@ def _read_input(fields: Mapping[str, Raw], sealer: Sealer | None, *, may_be_empt
 
 def _read_include(fields: Mapping[str, Raw]) -> list[str]:
     include: list[str] = field(fields, "include", list[str], [])
-    for at, name in enumerate(include):
+    for index, name in enumerate(include):
         if name not in _INCLUDABLE:
-            raise bad(f"include[{at}]", f"is {name[:80]!r}; it can be {', '.join(sorted(_INCLUDABLE))}")
+            raise bad(f"include[{index}]", f"is {name[:80]!r}; it can be {', '.join(sorted(_INCLUDABLE))}")
     return include
 
 

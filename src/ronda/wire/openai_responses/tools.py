@@ -124,8 +124,8 @@ def read_tools(raws: Sequence[Raw]) -> DeclaredTools:
         tools[spec.name] = spec
 
     check_count(raws, MAX_TOOLS, "tools")
-    for at, raw in enumerate(raws):
-        path = f"tools[{at}]"
+    for index, raw in enumerate(raws):
+        path = f"tools[{index}]"
         declared: _Tool = decode_field(raw, _Tool, path)
         if declared.type == "namespace":
             name = must_be_name(declared.name, f"{path}.name")

@@ -150,7 +150,7 @@ def _without_tag(value: Any) -> Any:
 
 def _put_images_in(messages: list[dict[str, Any]], images: list[str]) -> None:
     """A part that only says that here is an image gets the next one; what is left belongs to what was said last."""
-    urls = deque([_image_url(image, at) for at, image in enumerate(images)])
+    urls = deque([_image_url(image, index) for index, image in enumerate(images)])
     for message in messages:
         parts = message.get("content")
         for part in parts if isinstance(parts, list) else ():
@@ -182,14 +182,14 @@ def _pair_calls(messages: list[dict[str, Any]]) -> None:
     """Results without an id answer the calls before them in their order; ids that stand for several calls are made apart."""
     used: set[str] = set()
     waiting: deque[tuple[str, str]] = deque()  # the ids that calls came with, and those they have now
-    for at, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if message.get("role") != "tool":
             waiting = deque(_number_calls(message.get("tool_calls"), used))
             continue
         wanted = message.get("tool_call_id")
         pair = next((pair for pair in waiting if pair[0] == wanted), waiting[0] if waiting and not wanted else None)
         if pair is None:
-            raise bad(f"messages[{at}]", "is the result of a call, and no message before it makes that call")
+            raise bad(f"messages[{index}]", "is the result of a call, and no message before it makes that call")
         waiting.remove(pair)
         message["tool_call_id"] = pair[1]
 

@@ -57,7 +57,7 @@ def read_new(body: bytes) -> NewContainer:
     minutes = None if found.expires_after is None else found.expires_after.minutes
     if minutes is not None and not 1 <= minutes <= _MOST_MINUTES:
         raise bad("expires_after.minutes", f"must be from 1 to {_MOST_MINUTES}")
-    skills = [read_skill(one, f"skills[{at}]") for at, one in enumerate(found.skills)]
+    skills = [read_skill(one, f"skills[{index}]") for index, one in enumerate(found.skills)]
     return NewContainer(found.name, tuple(found.file_ids), tuple(skills), minutes, limits)
 
 

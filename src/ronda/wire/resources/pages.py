@@ -45,7 +45,7 @@ def page_after(
     """Those that follow the row with the id `after`, and whether more do. `kind` is what to call a row: "a file"."""
     start = 0
     if after:
-        start = next((at + 1 for at, row in enumerate(rows) if id_of(row) == after), 0)
+        start = next((index + 1 for index, row in enumerate(rows) if id_of(row) == after), 0)
         if not start:
             raise BadRequest(f"'{param}' names {kind} that is not there: {after[:200]!r}", param=param)
     return list(rows[start : start + limit]), len(rows) > start + limit

@@ -155,8 +155,8 @@ def read_approvals(fields: Mapping[str, Raw]) -> tuple[Decision, ...]:
 def decisions_of(raws: Sequence[Raw]) -> tuple[Decision, ...]:
     check_count(raws, MAX_DECISIONS, "approvals")
     found: dict[str, Decision] = {}
-    for at, raw in enumerate(raws):
-        path = f"approvals[{at}]"
+    for index, raw in enumerate(raws):
+        path = f"approvals[{index}]"
         named: _NamedDecision = field({path: raw}, path, _NamedDecision, _NamedDecision())
         approval_id = named.id or named.approval_id
         if not approval_id:

@@ -41,7 +41,7 @@ def read_turns(value: Any, what: str) -> tuple[Turn, ...]:
 
 def without_instructions(turns: Sequence[Turn]) -> Sequence[Turn]:
     """What was said: the turns behind the system messages at the beginning."""
-    first = next((at for at, turn in enumerate(turns) if type(turn) is not SystemTurn), len(turns))
+    first = next((index for index, turn in enumerate(turns) if type(turn) is not SystemTurn), len(turns))
     return turns[first:]
 
 

@@ -165,9 +165,9 @@ def decode_field(raw: Raw, kind: Any, path: str) -> Any:
         raise BadRequest(f"'{path}' is not valid text: {error}", param=path) from error
 
 
-def check_count(items: Sized, most: int, path: str) -> None:
-    if len(items) > most:
-        raise bad(path, f"has {len(items)} entries; this server takes {most}")
+def check_count(items: Sized, limit: int, path: str) -> None:
+    if len(items) > limit:
+        raise bad(path, f"has {len(items)} entries; this server takes {limit}")
 
 
 def bad(path: str, reason: str) -> BadRequest:

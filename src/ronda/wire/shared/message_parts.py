@@ -61,7 +61,7 @@ class PartReader(Generic[P]):
             return (Text(content),)
         if not content:
             raise bad(path, "is an empty list")
-        return tuple([self._user_part(part, f"{path}[{at}]") for at, part in enumerate(content)])
+        return tuple([self._user_part(part, f"{path}[{index}]") for index, part in enumerate(content)])
 
     def plain_text(self, content: str | Sequence[P] | None, path: str) -> str:
         """What can only be words: instructions."""
@@ -69,12 +69,12 @@ class PartReader(Generic[P]):
             raise bad(path, "is missing")
         if isinstance(content, str):
             return content
-        return "".join([self._text(part, f"{path}[{at}]") for at, part in enumerate(content)])
+        return "".join([self._text(part, f"{path}[{index}]") for index, part in enumerate(content)])
 
     def assistant_parts(self, content: str | Sequence[P], path: str) -> list[Text | Refusal]:
         if isinstance(content, str):
             return [Text(content)] if content else []
-        parts = [self.assistant_part(part, f"{path}[{at}]") for at, part in enumerate(content)]
+        parts = [self.assistant_part(part, f"{path}[{index}]") for index, part in enumerate(content)]
         return [part for part in parts if part is not None]
 
     def assistant_part(self, part: P, path: str) -> Text | Refusal | None:
@@ -91,8 +91,8 @@ class PartReader(Generic[P]):
             return output, ()
         texts: list[str] = []
         attachments: list[Attachment] = []
-        for at, part in enumerate(output):
-            made = self._user_part(part, f"{path}[{at}]")
+        for index, part in enumerate(output):
+            made = self._user_part(part, f"{path}[{index}]")
             if isinstance(made, Text):
                 texts.append(made.text)
             else:

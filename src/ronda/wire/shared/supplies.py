@@ -121,7 +121,7 @@ def _read_environment(found: _Environment, path: str) -> ContainerWish:
     limits = read_limits(found.memory_limit, found.network_policy, f"{path}.network_policy")
     check_count(found.file_ids or (), MOST_FILES, f"{path}.file_ids")
     check_count(found.skills or (), MOST_SKILLS, f"{path}.skills")
-    skills = [read_skill(one, f"{path}.skills[{at}]") for at, one in enumerate(found.skills or ())]
+    skills = [read_skill(one, f"{path}.skills[{index}]") for index, one in enumerate(found.skills or ())]
     if found.type == "container_reference" and not found.container_id:
         raise bad(f"{path}.container_id", "is missing")
     where = f"{path}.container_id" if found.container_id else f"{path}.file_ids"
@@ -178,7 +178,7 @@ def read_container(raw: Raw) -> ContainerWish:
     if isinstance(found, str):
         return ContainerWish(found, "container")
     check_count(found.skills or (), MOST_SKILLS, "container.skills")
-    skills = [read_skill(one, f"container.skills[{at}]") for at, one in enumerate(found.skills or ())]
+    skills = [read_skill(one, f"container.skills[{index}]") for index, one in enumerate(found.skills or ())]
     return ContainerWish(found.id or "", "container.id", (), tuple(skills))
 
 
@@ -188,7 +188,7 @@ SKILLS: Final = "shell_skills"  # of Chat Completions, whose tools have no envir
 def read_shell_skills(fields: Mapping[str, Raw]) -> ContainerWish:
     skills: list[Raw] = field(fields, SKILLS, list[Raw], [])
     check_count(skills, MOST_SKILLS, SKILLS)
-    return ContainerWish(skills=tuple([read_skill(one, f"{SKILLS}[{at}]") for at, one in enumerate(skills)]))
+    return ContainerWish(skills=tuple([read_skill(one, f"{SKILLS}[{index}]") for index, one in enumerate(skills)]))
 
 
 class _Output(Struct, frozen=True):
@@ -204,9 +204,9 @@ def read_outputs(fields: Mapping[str, Raw]) -> tuple[RequestedFile, ...]:
     outputs: list[_Output | str] = field(fields, "files", list[_Output | str], [])
     check_count(outputs, MOST_OUTPUTS, "files")
     found: dict[str, RequestedFile] = {}
-    for at, output in enumerate(outputs):
+    for index, output in enumerate(outputs):
         wanted = _Output(output) if isinstance(output, str) else output
-        check_output_name(wanted.name, f"files[{at}].name")
+        check_output_name(wanted.name, f"files[{index}].name")
         found[wanted.name] = RequestedFile(wanted.name, wanted.format or "", (wanted.description or "")[:1000])
     return tuple(found.values())
 

@@ -95,8 +95,8 @@ class Record(Struct, frozen=True):
 def recorded_turns(records: Sequence[Record]) -> list[Turn]:
     """Round by round: the calls, and their results."""
     rounds: dict[int, list[ToldCall]] = {}
-    for at, record in enumerate(records):
-        call_id = f"ronda_{_NOT_NAME.sub('_', record.tool_call_id)[:60]}_{at}"
+    for index, record in enumerate(records):
+        call_id = f"ronda_{_NOT_NAME.sub('_', record.tool_call_id)[:60]}_{index}"
         result = ToolResult(call_id, record.result_content, record.failed)
         rounds.setdefault(record.round, []).append(ToldCall(ToolCall(call_id, record.name, record.arguments), result))
     turns: list[Turn] = []

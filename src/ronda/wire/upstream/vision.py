@@ -25,9 +25,9 @@ class Unseen:
         if not same:
             self.changes.forget()
             made.clear()
-        for at in range(len(made), len(turns)):
-            self.changes.turn = at
-            made.append((turns[at], self._without_images(turns[at])))
+        for index in range(len(made), len(turns)):
+            self.changes.turn = index
+            made.append((turns[index], self._without_images(turns[index])))
         return [shown for _, shown in made]
 
     def _without_images(self, turn: Turn) -> Turn:

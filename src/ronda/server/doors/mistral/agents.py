@@ -174,10 +174,10 @@ class AgentsDoor:
         )  # says if a name is taken, or something is not here
 
     async def _check_handoffs(self, handoffs: list[str] | None, owner: str) -> None:
-        for at, agent_id in enumerate(handoffs or ()):
+        for index, agent_id in enumerate(handoffs or ()):
             if await self._agents.find(owner, agent_id) is None:
                 msg = f"the agent '{agent_id[:200]}' does not exist, so nothing can be handed over to it"
-                refuse("value_error", (*BODY, "handoffs", at), msg, agent_id[:200])
+                refuse("value_error", (*BODY, "handoffs", index), msg, agent_id[:200])
 
     async def create(self, incoming: Incoming) -> ASGIApp:
         agent = await incoming.read(self._max_body, read_create)

@@ -339,11 +339,11 @@ class ConversationsDoor:
         last = await self._last_events(incoming.owner, row.id)
         questions = [event for event in last if type(event) is Asked]
         decisions: list[Decision] = []
-        for at, one in enumerate(wish.confirmations):
+        for index, one in enumerate(wish.confirmations):
             fits = [question.id for question in questions if one.tool_call_id in (question.call_id, question.id)]
             if not fits:
                 msg = "no call of this conversation waits for a confirmation"
-                refuse("value_error", (*BODY, "tool_confirmations", at, "tool_call_id"), msg, one.tool_call_id)
+                refuse("value_error", (*BODY, "tool_confirmations", index, "tool_call_id"), msg, one.tool_call_id)
             decisions.append(Decision(fits[-1], "approve" if one.confirmation == "allow" else "deny"))
 
         def make_writer(runs: Sequence[Run], since: Sequence[int]) -> ConversationAnswer:

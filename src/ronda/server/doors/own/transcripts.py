@@ -242,7 +242,7 @@ class _Places:
 
     def __init__(self, turns: tuple[Turn, ...], request_turns: tuple[Turn, ...]) -> None:
         self._first: dict[int, int] = {}
-        own = {id(turn): at for at, turn in enumerate(turns)}
+        own = {id(turn): index for index, turn in enumerate(turns)}
         place = 0
         for turn in request_turns:
             if id(turn) in own:

@@ -53,29 +53,31 @@ class WorkspaceFiles:
 
     def _write(self, owner: str, session: str, files: Sequence[SessionFile]) -> None:
         folder, user = self._workspaces.folder(owner, session), server_user()
-        for at, file in enumerate(files):
+        for index, file in enumerate(files):
             if file.content is None:
                 continue
             try:
                 write_input(folder, file.name, file.content, user)
             except (OSError, BadRequest) as error:
-                raise BadRequest(f"'files[{at}]' cannot be put into the workspace: {error}", param="files") from error
+                raise BadRequest(
+                    f"'files[{index}]' cannot be put into the workspace: {error}", param="files"
+                ) from error
 
 
 def _check_names(files: Sequence[SessionFile]) -> None:
     """Before anything is touched."""
-    for at, file in enumerate(files):
+    for index, file in enumerate(files):
         parts = file.name.split("/")
         if "\0" in file.name or any(part in ("", ".", "..") for part in parts):
             raise BadRequest(
-                f"'files[{at}].name' is {file.name[:100]!r}; it must be a path inside the workspace", param="files"
+                f"'files[{index}].name' is {file.name[:100]!r}; it must be a path inside the workspace", param="files"
             )
 
 
-def _content(folder: Path | None, name: str, most: int) -> bytes | None:
+def _content(folder: Path | None, name: str, limit: int) -> bytes | None:
     """None of a file that is gone by now, or has become something else."""
     assert folder is not None
     try:
-        return read_output(folder, name, most)
+        return read_output(folder, name, limit)
     except RondaError:
         return None

@@ -34,18 +34,18 @@ class Runs(Door):
     name = "runs"
 
     def __init__(self, settings: ServerConfig, services: Services) -> None:
-        answering, runs, provided, most = services.answering, services.runs, services.provided, settings.max_body
+        answering, runs, provided, limit = services.answering, services.runs, services.provided, settings.max_body
         audit, queue = services.catalog.audit, services.catalog.queue
-        self._start = RunStart(answering, services.models, lambda: provided(PageRuns), most)
-        self._approvals = ApprovalsDoor(runs, answering.answers, answering.others, audit, most)
-        self._runs = RunsDoor(runs, queue, answering.answers, audit, lambda: provided(PageRuns), most)
+        self._start = RunStart(answering, services.models, lambda: provided(PageRuns), limit)
+        self._approvals = ApprovalsDoor(runs, answering.answers, answering.others, audit, limit)
+        self._runs = RunsDoor(runs, queue, answering.answers, audit, lambda: provided(PageRuns), limit)
         self._rounds = RoundsDoor(
             runs, services.models, services.reopen, lambda: provided(AgentFolder), partial(_placeholders, provided)
         )
         self._lists = RunLists(runs, queue)
         self._feed = Feed(runs, queue, services.catalog.sessions, services.supervisor, answering.others)
         self._events = EventsDoor(runs, self._feed)
-        self._sessions = SessionsDoor(services.sessions, runs, services.catalog, self._feed, most)
+        self._sessions = SessionsDoor(services.sessions, runs, services.catalog, self._feed, limit)
 
     def operations(self) -> Mapping[str, Operation]:
         """Of all of our own API: one page describes it."""
