@@ -22,8 +22,9 @@ from ronda.journal.codecs import KNOWN_HASHES, decode_turn, encode
 from ronda.journal.postgres_reader import decode_row
 from ronda.journal.previews import encode_previews
 from ronda.journal.start_parts import StartSplitter
-from ronda.journal.tally import NO_FIGURES, Beginning, Figures, owner_mark
+from ronda.journal.tally import NO_FIGURES, Beginning, Figures
 from ronda.store import StoreError
+from ronda.store.owners import owner_mark
 from ronda.store.postgres import PostgresSql
 from ronda.store.postgres_presence import Notice
 

@@ -7,16 +7,14 @@ events. The row of a run that is under way may be some seconds old: see `buffers
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from hashlib import blake2b
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from ronda.core.events import Event, ModelFinished, ModelStarted, RunFinished, RunStarted, ToolFinished, ToolStarted
 from ronda.core.parts import NO_USAGE, Text, Turn, Usage, UserTurn
+from ronda.journal.siblings import SIBLINGS, group_of
 
 if TYPE_CHECKING:
     from ronda.core.run import Run
@@ -24,11 +22,6 @@ if TYPE_CHECKING:
 WORDS: Final = 160  # characters: two lines of a list on a narrow screen
 
 _MOST: Final = 2**53  # a model says what it counted, and JavaScript reads no larger number exactly
-
-SIBLINGS: Final = "siblings"  # under which a run keeps the names of all choices of its answer
-_GROUP: Final = "group_"
-
-_read_names = msgspec.json.Decoder(list[str]).decode
 
 
 class Beginning(Struct, frozen=True, gc=False):
@@ -75,54 +68,20 @@ def first_words(turns: Sequence[Turn]) -> str:
     return ""
 
 
-def about_siblings(names: Sequence[str]) -> dict[str, Raw]:
-    """Kept with each run of an answer, one per choice, so that all are found where one is."""
-    return {SIBLINGS: Raw(msgspec.json.encode(names))} if len(names) > 1 else {}
-
-
-def siblings_of(start: RunStarted) -> list[str]:
-    """The runs of its answer, one per choice."""
-    kept = start.about.get(SIBLINGS)
-    return [start.run] if kept is None else _read_names(kept)
-
-
-def group_of(start: RunStarted) -> str | None:
-    """The name of the group of variants that a run is one of; None for a run that is none."""
-    kept = start.about.get(SIBLINGS)
-    if kept is None:
-        return None
-    names = _read_names(kept)
-    return group_name(names[0]) if len(names) > 1 else None
-
-
-def group_name(first: str) -> str:
-    """A group is named after its first run: `group_ab12` is that of `run_ab12`."""
-    return _GROUP + first.removeprefix("run_")
-
-
-def first_of_group(group: str) -> str | None:
-    """The name of a group's first run; None for what is no name of a group."""
-    return "run_" + group.removeprefix(_GROUP) if group.startswith(_GROUP) else None
-
-
-@lru_cache(1000)
-def owner_mark(owner: str) -> str:
-    """Stands for an owner where processes tell each other of runs: short, and no name."""
-    return blake2b(owner.encode(errors="surrogatepass"), digest_size=6, person=b"owner").hexdigest()
-
-
 def figures_of(run: Run) -> Figures:
     """Of a run that is driven here, which counts anyway."""
-    usage, end = run.usage, run.ended
+    return _bounded(run.round, run.tool_calls, run.usage, run.ended)
+
+
+def _bounded(rounds: int, tool_calls: int, usage: Usage, end: RunFinished | None) -> Figures:
     read, said, cached, reasoning, cost = usage.input, usage.output, usage.cached, usage.reasoning, usage.cost
     if min(read, said, cached, reasoning) < 0 or max(read, said, cached, reasoning) > _MOST:
         read, said, cached, reasoning = [min(max(count, 0), _MOST) for count in (read, said, cached, reasoning)]
     if cost is not None and not isfinite(cost):
         cost = None
     if end is None:
-        return Figures(run.round, run.tool_calls, read, said, cached, reasoning, cost)
-    code = end.code or end.limit or ""
-    return Figures(run.round, run.tool_calls, read, said, cached, reasoning, cost, end.reason, code)
+        return Figures(rounds, tool_calls, read, said, cached, reasoning, cost)
+    return Figures(rounds, tool_calls, read, said, cached, reasoning, cost, end.reason, end.code or end.limit or "")
 
 
 class Tally:
@@ -156,35 +115,4 @@ class Tally:
 
     @property
     def figures(self) -> Figures:
-        usages, end = self.usages, self.end
-        counts = [
-            sum([usage.input for usage in usages]),
-            sum([usage.output for usage in usages]),
-            sum([usage.cached for usage in usages]),
-            sum([usage.reasoning for usage in usages]),
-        ]
-        if min(counts) < 0 or max(counts) > _MOST:
-            counts = [min(max(count, 0), _MOST) for count in counts]
-        read, said, cached, reasoning = counts
-        return Figures(
-            self.rounds,
-            len(self.calls) + self.earlier_calls,
-            read,
-            said,
-            cached,
-            reasoning,
-            cost_of(usages),
-            "" if end is None else end.reason,
-            "" if end is None else end.code or end.limit or "",
-        )
-
-
-def cost_of(usages: Sequence[Usage]) -> float | None:
-    """As a sum of usages has it: known where that of each is which used tokens."""
-    if len(usages) == 1:
-        cost = usages[0].cost
-    else:
-        costs = [usage.cost for usage in usages if usage.cost is not None or usage.input + usage.output]
-        known = [cost for cost in costs if cost is not None]
-        cost = sum(known) if known and len(known) == len(costs) else None
-    return cost if cost is not None and isfinite(cost) else None
+        return _bounded(self.rounds, len(self.calls) + self.earlier_calls, sum(self.usages, NO_USAGE), self.end)

@@ -1,4 +1,4 @@
-"""Which rows of a catalog are an owner's: to be read for an export, and to be deleted.
+"""Which rows of a catalog are an owner's: to be read for an export, and to be deleted. And what stands for an owner's name.
 
 Every table is either among the `OwnerRows` of the core or of a feature (`Feature.owned`), or holds nothing of an owner. A test
 looks at all tables that there are.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
@@ -54,6 +56,12 @@ OWNER_ROWS: Final = (
 SHARED_TABLES: Final = frozenset(
     ["secret", "prune_clock", "feature_version", "ronda_version", "claim", "process", "letter", "sqlite_sequence"]
 )
+
+
+@lru_cache(1000)
+def owner_mark(owner: str) -> str:
+    """Stands for an owner where processes tell each other of runs: short, and no name."""
+    return blake2b(owner.encode(errors="surrogatepass"), digest_size=6, person=b"owner").hexdigest()
 
 
 def table_names(db: Sql) -> set[str]:

@@ -22,7 +22,7 @@ from ronda.drive import check_answer
 from ronda.errors import BadRequest, NotFound
 from ronda.host.log import until_over
 from ronda.host.run import LiveRun
-from ronda.journal.tally import siblings_of
+from ronda.journal.siblings import siblings_of
 from ronda.server.answering.answer import Writer
 from ronda.server.answering.exchange import Answering, is_paused
 from ronda.server.answering.kept_runs import KeptRuns

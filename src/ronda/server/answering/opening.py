@@ -23,7 +23,7 @@ from ronda.drive.offload import LIGHT_TURNS
 from ronda.errors import BadRequest
 from ronda.host.run import LiveRun
 from ronda.host.sessions import Visit
-from ronda.journal.tally import about_siblings
+from ronda.journal.siblings import about_siblings
 from ronda.providers.shared_call import SharedCall
 from ronda.server.answering.chain import OpenNext
 from ronda.server.answering.setups import Setups

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from ronda.core.events import Event, RunStarted
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
-from ronda.journal.tally import siblings_of
+from ronda.journal.siblings import siblings_of
 from ronda.server.answering.chain import ChainWriter, read_chain
 from ronda.server.answering.frames import LARGER_PIECES, STARTING_AFTER, NumberedFrames, frames_seen
 from ronda.server.answering.kept_runs import KeptRuns

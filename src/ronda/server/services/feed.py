@@ -24,9 +24,9 @@ from ronda.core.events import Event, RunStarted
 from ronda.errors import RondaError
 from ronda.host.log import OnNews
 from ronda.journal import RunQuery, RunSummary
-from ronda.journal.tally import owner_mark
 from ronda.server.services.run_rows import write_row
 from ronda.server.services.run_states import queued_runs
+from ronda.store.owners import owner_mark
 from ronda.wire.codec.json import encode
 from ronda.wire.own.events import wire_event
 

@@ -26,13 +26,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ronda.errors import RondaError
 from ronda.host.supervisor import Supervisor
-from ronda.journal.tally import owner_mark
 from ronda.server.http.auth import Caller
 from ronda.server.http.incoming import Header, Incoming
 from ronda.server.services.background import Background
 from ronda.server.services.peers import JustEnded
 from ronda.server.services.recovery import Recovery
 from ronda.server.services.runs import Runs
+from ronda.store.owners import owner_mark
 from ronda.store.postgres import Database
 from ronda.store.postgres_presence import Notice, PostgresPresence, ProcessRow
 from ronda.store.queue import Queue

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from ronda.core.events import RunStarted
 from ronda.errors import BadRequest, NotFound
 from ronda.journal import ListedState, RunQuery
-from ronda.journal.tally import first_of_group, group_of, siblings_of
+from ronda.journal.siblings import first_of_group, group_of, siblings_of
 from ronda.server.http.incoming import Incoming, Json
 from ronda.server.http.query import Query
 from ronda.server.services.run_rows import write_row

@@ -18,7 +18,7 @@ from ronda.core.parts import SystemTurn, Turn
 from ronda.core.run import Run, rebuild
 from ronda.core.transcript import join_turns
 from ronda.errors import BadRequest, NotFound
-from ronda.journal.tally import group_name, group_of
+from ronda.journal.siblings import group_name, group_of
 from ronda.server.answering.exchange import Answering, Exchange
 from ronda.server.answering.opening import Group, Job
 from ronda.server.answering.page_runs import PageRuns

@@ -33,7 +33,7 @@ from ronda.drive.offload import load
 from ronda.errors import BadRequest, NotFound
 from ronda.host.log import ALL_PREVIEWS, FellBehind, Follower, OnNews, Position, read_position, write_position
 from ronda.host.run import LiveRun
-from ronda.journal.tally import group_of
+from ronda.journal.siblings import group_of
 from ronda.server.answering.answer import Answer, Source
 from ronda.server.answering.page_runs import PageRuns
 from ronda.server.http.incoming import Incoming, Json, NoContent, Whole
