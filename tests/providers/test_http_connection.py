@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -393,6 +394,16 @@ async def test_a_short_patience_on_a_connection_that_had_a_long_one() -> None:
             await read(http(upstream, first_byte=0.5))
 
     assert first == (200, b"one")
+
+
+async def test_a_server_that_does_not_run_is_asked_about() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as once:
+        address = f"http://127.0.0.1:{once.getsockname()[1]}"
+
+    with pytest.raises(UpstreamUnreachable) as error:
+        await read(Http(address, {}, Timeouts()))
+
+    assert str(error.value) == f"cannot reach the model's server at {address}: Connection refused; is it running?"
 
 
 @pytest.mark.parametrize(

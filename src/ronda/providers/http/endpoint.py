@@ -9,6 +9,7 @@ seen it.
 from __future__ import annotations
 
 import email.utils
+import errno
 import os
 import ssl
 import time
@@ -252,6 +253,8 @@ class _Post:
 
 def _why(error: Exception) -> str:
     """The system's own words: asyncio's have the address in them once more, and not what is wrong with it."""
+    if isinstance(error, ConnectionRefusedError):  # mostly a server on this machine
+        return f"{os.strerror(errno.ECONNREFUSED)}; is it running?"
     if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.errno is not None:
         return os.strerror(error.errno) if error.errno > 0 else str(error.strerror)
     return str(error) or type(error).__name__
