@@ -99,8 +99,12 @@ def test_workspaces_are_where_the_sandboxs_user_gets(tmp_path: Path) -> None:
         Path(made).chmod(0o755)
         data = Path(made) / "data"
         data.mkdir(mode=0o700)
-        assert workspaces_root(data, is_root=True, instead=instead) == data / "workspaces"
-        assert stat.S_IMODE(data.stat().st_mode) == 0o711
+        for folder in (data, data / "not there yet"):
+            assert workspaces_root(folder, is_root=True, instead=instead) == folder / "workspaces"
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o711
+        (data / "file").touch()
+        with pytest.raises(BadConfig, match="cannot make the data folder"):
+            workspaces_root(data / "file" / "data", is_root=True, instead=instead)
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,12 @@ def workspaces_root(folder: Path, *, is_root: bool, instead: Path = Path("/var/l
     """
     if not is_root:
         return folder / "workspaces"
+    try:  # with a database nothing has needed it yet
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadConfig(
+            f"cannot make the data folder {folder}: {error.strerror}; choose another with --data-dir"
+        ) from error
     if all(part.stat().st_mode & 0o001 for part in folder.resolve().parents):
         folder.chmod(folder.stat().st_mode | 0o011)
         return folder / "workspaces"
