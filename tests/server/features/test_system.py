@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.interaction.doors import Door, soon
+from tests.interaction.upstreams import Upstream
 
 from ronda._version import __version__
 from ronda.drive import Capabilities
@@ -161,6 +162,32 @@ class Hanging(Feature):
 
 def _made(kind: type[Feature]) -> Feature:
     return kind.__new__(kind)
+
+
+async def test_the_doctor_connects_to_where_calls_of_tools_and_searches_are_sent(door: Door) -> None:
+    async with Upstream() as there, Upstream() as gone:
+        settings: Any = {
+            "tool_dispatch_url": there.url,
+            "dispatch": {"other": {"url": gone.url}, "same": {"url": f"{there.url}/same"}},
+            "enable_search": True,
+            "search": {"backend": "searxng", "address": gone.url},
+        }
+        async with door.serving(ScriptedModel(), **settings) as served:
+            before = [*await doctor_of(served, "dispatch"), *await doctor_of(served, "web")]
+            await gone.__aexit__()
+            after = [*await doctor_of(served, "dispatch"), *await doctor_of(served, "web")]
+    assert ([line.state for line in before], there.bodies, gone.bodies) == (["works"] * 3, [], [])
+    [host] = [gone.url.removeprefix("http://").removesuffix("/v1")]
+    assert [(line.name, line.state, line.text) for line in after if line.state != "works"] == [
+        ("dispatch", "fails", f"cannot reach {host}: Connection refused"),
+        ("search", "fails", f"cannot reach {host}: Connection refused"),
+    ]
+
+
+async def test_a_search_that_stays_on_the_machine_needs_no_connection(door: Door, tmp_path: Path) -> None:
+    async with door.serving(ScriptedModel(), enable_search=True, search={"folder": str(tmp_path)}) as served:
+        [line] = await doctor_of(served, "web")
+    assert (line.state, line.text) == ("works", "queries stay on this machine")
 
 
 async def test_a_feature_that_breaks_is_a_line_and_the_next_is_asked() -> None:

@@ -113,9 +113,15 @@ def open_backend(settings: BackendSettings) -> Backend:
 
 def destination(settings: BackendSettings) -> str | None:
     """The host that queries are sent to; None where they stay on this machine."""
+    address = address_of(settings)
+    return None if address is None else urlsplit(address).hostname or address
+
+
+def address_of(settings: BackendSettings) -> str | None:
+    """Where queries are sent; None likewise."""
     match settings:
         case DuckDuckGoSettings(address=address) | SearxngSettings(address=address) | JsonApi(address=address):
-            return urlsplit(address).hostname or address
+            return address
         case FolderSettings() | NoSettings():
             return None
     assert_never(settings)

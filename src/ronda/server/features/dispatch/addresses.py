@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ronda.core.limits import Retry
 from ronda.core.plan import ToolSpec
 from ronda.drive import Tool
+from ronda.providers.http.address import Address
 from ronda.server.features.dispatch.settings import DispatchSettings, ToolAddress
 from ronda.tools.dispatch import DispatchTool
 
@@ -21,6 +22,11 @@ class Addresses:
         self._otherwise = None if url is None else ToolAddress(url, settings.tool_dispatch_secret)
         self._timeout = settings.tool_dispatch_timeout
         self._retry = retry
+
+    def urls(self) -> list[str]:
+        """One for each server that calls are sent to."""
+        addresses = [*self._by_name.values(), *([] if self._otherwise is None else [self._otherwise])]
+        return list({Address(one.url).origin: one.url for one in addresses}.values())
 
     def own_tools(self) -> list[Tool]:
         """Those that the settings describe: the server offers them by itself."""

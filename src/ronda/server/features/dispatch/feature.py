@@ -11,8 +11,9 @@ from ronda.core.plan import ToolSpec
 from ronda.drive import Tool
 from ronda.errors import BadConfig
 from ronda.providers.http.address import Address, without_secrets
+from ronda.providers.http.reachable import why_not_reached
 from ronda.schema.validate import check_schema
-from ronda.server.features.contract import Feature, Finding, Services
+from ronda.server.features.contract import Feature, Finding, Line, Services
 from ronda.server.features.dispatch.addresses import Addresses
 from ronda.server.features.dispatch.settings import DispatchSettings, ToolAddress
 
@@ -41,6 +42,9 @@ class Dispatch(Feature):
         if taken := {tool.spec.name for tool in self._own} & services.tool_names():
             raise BadConfig(f"two tools of this server are named '{min(taken)}'")
 
+    async def doctor(self) -> Sequence[Line]:
+        return [await _examine(url) for url in self._addresses.urls()]
+
     def standing_tools(self) -> Sequence[Tool]:
         return self._own
 
@@ -52,6 +56,12 @@ class Dispatch(Feature):
 
     def lend(self, lent: Lent, owner: str) -> None:
         lent.otherwise = self._addresses.any_tool
+
+
+async def _examine(url: str) -> Line:
+    if (problem := await why_not_reached(url)) is not None:
+        return Line("dispatch", "fails", problem, "calls of tools are sent there: --tool-dispatch-url, or [dispatch]")
+    return Line("dispatch", "works", f"{Address(url).origin} takes connections")
 
 
 def _check_tool(name: str, address: ToolAddress) -> Iterable[Finding]:

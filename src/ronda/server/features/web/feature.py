@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from ronda.core.events import Event, RunStarted
 from ronda.drive import Tool
-from ronda.server.features.contract import Ask, Brought, Feature, Services
+from ronda.providers.http.reachable import why_not_reached
+from ronda.server.features.contract import Ask, Brought, Feature, Line, Services
 from ronda.server.features.web.settings import WebSettings
 from ronda.server.features.web.web_search import open_web_search
-from ronda.tools.search.settings import destination, read_settings
+from ronda.tools.search.settings import address_of, destination, read_settings
 from ronda.wire.shared.capabilities import Need
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ class Web(Feature):
 
     def __init__(self, settings: ServerConfig, services: Services) -> None:
         self._settings = settings.part(WebSettings)
-        self._web = open_web_search(settings, services.given[self.name])
+        self._config = settings
+        self._callback = services.given[self.name]
+        self._web = open_web_search(settings, self._callback)
         self.tool_names = () if self._web is None else self._web.names
 
     def names_for(self, need: Need) -> tuple[str, ...]:
@@ -48,6 +51,18 @@ class Web(Feature):
         host = destination(read_settings(self._settings.search).backend)
         where = f"queries go to {host}" if host is not None else "queries stay on this machine"
         return [f"{who}; {where} ([search] in the settings file chooses what is searched)"]
+
+    async def doctor(self) -> Sequence[Line]:
+        if self._web is None:
+            return ()
+        if self._callback is not None:
+            return [Line("search", "works", "a function of the program's own searches")]
+        backend = read_settings(self._settings.search).backend
+        if (address := address_of(backend)) is None:
+            return [Line("search", "works", "queries stay on this machine")]
+        if (problem := await why_not_reached(address, self._config.fetch_routes)) is not None:
+            return [Line("search", "fails", problem, "[search] in the settings file chooses what is searched")]
+        return [Line("search", "works", f"{destination(backend)} takes connections")]
 
     async def stop(self) -> None:
         if self._web is not None:
