@@ -381,6 +381,29 @@ def test_the_last_channel_of_a_header_counts(channel: str, part: AssistantPart) 
     assert read_at_every_cut(FAMILIES["harmony"], written) == AssistantTurn((part,))
 
 
+def test_a_mark_that_could_have_become_a_longer_one_is_not_shown_where_the_text_ends() -> None:
+    assert read_at_every_cut(FAMILIES["gemma4"], "Hello.<|channel>").text == "Hello."
+    assert read_at_every_cut(FAMILIES["gemma4"], "Hello.<|channel>t").text == "Hello.t"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ' functools[{"name": "get_weather", "arguments": {"city": "Paris"}}, {"name": "now", "arguments": {}}]',
+        '<function_call> {"name": "get_weather", "arguments": {"city": "Paris"}}\n'
+        '<function_call> {"name": "now", "arguments": {}}',
+    ],
+)
+def test_models_whose_template_is_not_known_may_write_as_they_were_trained(text: str) -> None:
+    turn = read_at_every_cut(FAMILIES["generic"], text)
+    assert turn == AssistantTurn((PARIS, call("now", "{}")), "tool_calls")
+
+
+def test_the_words_of_such_models_are_words_where_no_call_follows() -> None:
+    text = "import functools\nfunctools[0] and <function_call> are words."
+    assert read_at_every_cut(FAMILIES["generic"], text).text == text
+
+
 def test_the_end_of_a_turn_that_is_spelled_out_is_not_shown() -> None:
     assert read_at_every_cut(FAMILIES["glm"], "Hello.<|role_end|>").text == "Hello."
 

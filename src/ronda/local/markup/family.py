@@ -305,4 +305,9 @@ INTERNLM: Final = Family(
     noise=("<|im_end|>",),
 )
 NEMOTRON: Final = Family("nemotron", (Wrapper("<TOOLCALL>", "</TOOLCALL>"),))
-GENERIC: Final = Family("generic", (Wrapper("<tool_call>", "</tool_call>"),), bare="json")
+# FireFunction and Phi-4-mini write `functools`, Granite 20B `<function_call>`, whatever they were told.
+GENERIC: Final = Family(
+    "generic",
+    (Wrapper("<tool_call>", "</tool_call>"), Wrapper("functools"), Wrapper("<function_call>")),
+    bare="json",
+)

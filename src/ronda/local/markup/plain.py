@@ -66,6 +66,7 @@ class Plain:
         self._in_thoughts = tuple(dict.fromkeys((self._unthink, *self._wrappers, *again, *self._noise)))
         self._again = frozenset(again)
         self._has_thought = False
+        self._is_over = False  # there is no more text
         self._buffer = ""
         self._at = 0
         self._step: _Step = self._in_thought if thinking_open else self._in_text
@@ -92,6 +93,8 @@ class Plain:
 
     def end(self, out: Out) -> None:
         """There is no more text: what was held back is what it is."""
+        self._is_over = True
+        self.feed("", out)
         if self._step == self._in_draft_to_end:
             self._rewind(self._undecided)
             self._leave_thought()
@@ -157,6 +160,8 @@ class Plain:
 
     def _may_go_on(self, marker: str, markers: tuple[str, ...]) -> bool:
         """Whether what is here may be the beginning of a longer marker."""
+        if self._is_over:
+            return False
         rest = self._buffer[self._at :]
         return any(len(one) > len(rest) and one.startswith(rest) for one in markers if one != marker)
 
@@ -318,6 +323,8 @@ class Plain:
                 if not self._marker:
                     self._text(self._undecided[0] + rest[:1], out)  # without its brace it is not looked at again
                     rest = rest[1:]
+                elif self._marker.isalpha():  # a word, such as `functools`: it may well come twice
+                    self._text(self._marker, out)
                 elif self._marker not in self._family.control:
                     self._doubt = self._marker
                 self._rewind([rest])
