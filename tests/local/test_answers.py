@@ -207,7 +207,7 @@ async def test_a_model_that_writes_results_after_its_calls_is_stopped_there(
     (shape,) = [one for one in OWN if one.model == "FunctionGemma"]
     own = Engine(model_file, Sizing(1, 1024, 50), template=shape.template)
     await own.load()
-    written = "I see.<start_function_response>response:now"
+    written = r"I see\.<start_function_response>response:now"
     extra = {"grammar": Raw(msgspec.json.encode({"type": "regex", "value": written}))}
     asked = ModelRequest([user("Now?")], (ToolSpec("now"),), NONE, Options(extra=extra), False, "run", 0, 1, {})
 
