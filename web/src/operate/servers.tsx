@@ -41,7 +41,7 @@ export function Servers({ data }: { data: OperateData }): VNode {
                 <span class={`small cut grow ${tone === "ok" || tone === "off" ? "t3" : tone}`}>{shown(stateWords(one))}</span>
                 <span class="small t2 num">{one.tools === undefined || tone === "off" || (tone === "fail" && one.tools === 0) ? "–" : plural(one.tools, "tool")}</span>
                 {data.mayChange && (tone === "wait" || tone === "fail") && (
-                  <button type="button" class="btn sm" aria-label={`Try ${shown(one.name)} again`} onClick={() => retry(one)}>
+                  <button type="button" class="btn sm" aria-label={`Retry ${shown(one.name)}`} onClick={() => retry(one)}>
                     Retry
                   </button>
                 )}

@@ -1,9 +1,9 @@
 // What lies open closes with Escape, and when a person presses or focuses something else.
 import type { RefObject } from "preact";
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 
 export function useLeaving(box: RefObject<HTMLElement | null>, isOpen: boolean, close: () => void): void {
-  useEffect(() => {
+  useLayoutEffect(() => { // before the next key is pressed
     if (!isOpen) return;
     const onOther = (event: Event) => {
       if (!(event.target instanceof Node && box.current?.contains(event.target))) close();

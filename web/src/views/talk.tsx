@@ -28,6 +28,7 @@ export function Talk(): VNode {
     key: (at) => list[at]?.key ?? at,
   });
   const stick = useRef(true);
+  const [isAway, setAway] = useState(false); // farther than a screen from the end, or while words come in there
   const [stuck, setStuck] = useState<Entry | null>(null);
   const seenRounds = useRef(0);
 
@@ -37,6 +38,7 @@ export function Talk(): VNode {
     element.scrollTop = element.scrollHeight;
     stick.current = true;
     unseen.value = 0;
+    setAway(false);
   };
 
   // A new session, and a question of one's own, begin at the end.
@@ -71,7 +73,7 @@ export function Talk(): VNode {
   };
   useEffect(wantEarlier, [list[0]?.key, hasEarlier.value]); // few words do not fill the screen: nothing would be scrolled
 
-  const rounds = () => list.reduce((sum, entry) => sum + entry.run.usage.rounds, 0);
+  const rounds = () => entries.value.reduce((sum, entry) => sum + entry.run.usage.rounds, 0);
   const countUnseen = () => {
     unseen.value = Math.max(0, rounds() - seenRounds.current);
   };
@@ -82,6 +84,7 @@ export function Talk(): VNode {
     wantEarlier();
     const left = element.scrollHeight - element.scrollTop - element.clientHeight;
     stick.current = left <= NEAR_END;
+    setAway(left > (live.value === null ? element.clientHeight : NEAR_END));
     if (stick.current) {
       seenRounds.current = rounds();
       unseen.value = 0;
@@ -117,9 +120,9 @@ export function Talk(): VNode {
           <Spinner /> Reading what was said before
         </p>
       )}
-      {unseen.value > 0 && (
+      {(unseen.value > 0 || isAway) && (
         <button type="button" class="btn sm newest" onClick={toEnd}>
-          {plural(unseen.value, "new round")} <Icon name="arrow-down" small />
+          {unseen.value > 0 ? plural(unseen.value, "new round") : "To the end"} <Icon name="arrow-down" small />
         </button>
       )}
     </div>

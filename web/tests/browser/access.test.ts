@@ -1,17 +1,8 @@
-import AxeBuilder from "@axe-core/playwright";
 import { describe, expect, test } from "vitest";
-import type { Page } from "playwright-core";
+import { findings } from "./axe";
 import { answered, ask, harness } from "./harness";
 
 const { open } = harness({ pace: 0.004 });
-
-async function findings(page: Page): Promise<string[]> {
-  // The policy of the page forbids what axe would add to frames; there are none here.
-  const { violations } = await new AxeBuilder({ page }).setLegacyMode(true).analyze();
-  return violations
-    .filter((one) => one.impact === "serious" || one.impact === "critical")
-    .map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`);
-}
 
 describe.each(["light", "dark"] as const)("in the %s theme axe finds nothing serious", (colorScheme) => {
   test("in a new session", async () => {

@@ -1,7 +1,7 @@
 // Build: variants side by side while they are written, an element chosen and asked about, versions, code, and what a preview may not do.
-import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
+import { findings } from "./axe";
 import { harness } from "./harness";
 
 const { server, open, expectTrouble } = harness({ pace: 0.02 });
@@ -128,14 +128,10 @@ test("what is not there says so; an empty place says what to do", async () => {
 describe.each(["light", "dark"] as const)("in the %s theme", (colorScheme) => {
   test("axe finds nothing serious in Build", async () => {
     const page = await open("/ui/build", { colorScheme });
-    const findings = async () => {
-      const { violations } = await new AxeBuilder({ page }).setLegacyMode(true).exclude("iframe").analyze();
-      return violations.filter((one) => one.impact === "serious" || one.impact === "critical").map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`);
-    };
-    expect(await findings()).toEqual([]);
+    expect(await findings(page)).toEqual([]);
     await wish(page, "departures please");
     await built(page);
-    expect(await findings()).toEqual([]);
+    expect(await findings(page)).toEqual([]);
   });
 });
 

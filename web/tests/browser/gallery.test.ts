@@ -4,6 +4,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { BrowserContextOptions, Page } from "playwright-core";
 import { beforeAll, describe, expect, test } from "vitest";
+import { findings } from "./axe";
 import { PICTURES, answered, ask, harness } from "./harness";
 
 const { server, open, expectTrouble } = harness({ pace: 0.006, gallery: true });
@@ -115,6 +116,61 @@ describe.each(["light", "dark"] as const)("in the %s theme", (colorScheme) => {
     const phone = await open("/ui/operate", { ...context, ...PHONE });
     await phone.waitForSelector(".ap");
     await shoot(phone, `phone-operate-${colorScheme}`);
+  });
+});
+
+describe.each(["light", "dark"] as const)("in the %s theme axe finds nothing serious", (colorScheme) => {
+  test("in what lies over a page", async () => {
+    const page = await open("/ui", { colorScheme });
+    await page.click("role=button[name=/^Model:/]");
+    await page.click("role=button[name=weather]");
+    await page.waitForSelector(".agent-form");
+    expect(await findings(page)).toEqual([]);
+    await page.keyboard.press("Escape");
+    await page.click("role=button[name=/^Model:/]");
+    await page.click("role=button[name='anthropic:claude-opus-4-8']");
+    await page.click("role=button[name=Settings]");
+    await page.click("text=What will be sent");
+    await page.waitForSelector("dialog >> text=api.anthropic.com");
+    expect(await findings(page)).toEqual([]);
+    await page.goto(new URL(SESSION, page.url()).href);
+    await page.click("role=button[name='Preview reorder-plan.csv'] >> nth=0");
+    await page.waitForSelector("dialog td >> text=harbour");
+    expect(await findings(page)).toEqual([]);
+    await page.keyboard.press("Escape");
+    await page.locator("h1").click();
+    await page.keyboard.press("?");
+    await page.waitForSelector("dialog >> text=All keys");
+    expect(await findings(page)).toEqual([]);
+    await page.keyboard.press("Escape");
+    await page.click("text=Open run");
+    await page.waitForSelector(".cachemark");
+    await page.keyboard.press("b");
+    await page.waitForSelector("dialog >> text=Branch from a round");
+    expect(await findings(page)).toEqual([]);
+    await page.goto(new URL("/ui/operate", page.url()).href);
+    await page.waitForSelector(".ap");
+    await page.click("text=New key");
+    await page.click("role=button[name=/^Doctor/]");
+    await page.waitForSelector(".doctor-list");
+    expect(await findings(page)).toEqual([]);
+  });
+
+  test("in the sheets of a phone", async () => {
+    const phone = await open(SESSION, { colorScheme, ...PHONE });
+    await phone.waitForSelector("[data-ask]");
+    expect(await findings(phone)).toEqual([]);
+    await phone.tap("[data-ask] >> text=Edit");
+    expect(await findings(phone)).toEqual([]);
+    await phone.goto(new URL("/ui/runs?q=warehouse", phone.url()).href);
+    await phone.tap(".run-row:has-text('Which warehouse')");
+    await phone.tap(".span:has-text('python')");
+    await phone.waitForSelector(".det.shown");
+    expect(await findings(phone)).toEqual([]);
+    await phone.goto(new URL("/ui", phone.url()).href);
+    await phone.tap("role=button[name='Sessions and views']");
+    await phone.waitForSelector("dialog.side-sheet");
+    expect(await findings(phone)).toEqual([]);
   });
 });
 

@@ -1,9 +1,9 @@
 // A server with keys: the login, a wrong key, a key that is revoked while the page is used, and the way out.
-import AxeBuilder from "@axe-core/playwright";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { findings } from "./axe";
 import { PICTURES, answered, ask, harness } from "./harness";
 
 const { server, open, tab, expectTrouble } = harness({ keys: true });
@@ -90,8 +90,7 @@ test("Operate shows what was spent of a budget; who may manage keys sees them, a
   const answer = await fetch(`${server.url}/v1/models`, { headers: { authorization: `Bearer ${server.keys["old"]}` } });
   expect(answer.status).toBe(401);
   await other.waitForSelector("tr:has-text('admin') >> text=in use here");
-  const { violations } = await new AxeBuilder({ page: other }).setLegacyMode(true).analyze();
-  expect(violations.filter((one) => one.impact === "serious" || one.impact === "critical").map((one) => one.id)).toEqual([]);
+  expect(await findings(other)).toEqual([]);
 });
 
 test("an operator sees the runs and errors of all owners, and none of their words", async () => {
@@ -138,8 +137,7 @@ describe.each(["light", "dark"] as const)("in the %s theme", (colorScheme) => {
     await page.fill("#login-key", "rk_0d4e7a15");
     await page.click("text=Log in >> nth=-1");
     await page.waitForSelector("#login-problem");
-    const { violations } = await new AxeBuilder({ page }).setLegacyMode(true).analyze();
-    expect(violations.filter((one) => one.impact === "serious" || one.impact === "critical").map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`)).toEqual([]);
+    expect(await findings(page)).toEqual([]);
     await page.screenshot({ path: join(PICTURES, `login-${colorScheme}.png`) });
   });
 });

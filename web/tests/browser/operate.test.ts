@@ -1,7 +1,7 @@
 // Operate: what runs, what waits, what failed; and what is said where the server, or the key, has no more.
-import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
+import { findings } from "./axe";
 import { harness } from "./harness";
 
 const { server, open, expectTrouble } = harness({ pace: 0.004 });
@@ -110,8 +110,7 @@ describe.each(["light", "dark"] as const)("in the %s theme", (colorScheme) => {
     for (const context of [{ colorScheme }, { colorScheme, viewport: { width: 390, height: 844 } }]) {
       const page = await open("/ui/operate", context);
       await page.waitForSelector(".ap");
-      const { violations } = await new AxeBuilder({ page }).setLegacyMode(true).analyze();
-      expect(violations.filter((one) => one.impact === "serious" || one.impact === "critical").map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`)).toEqual([]);
+      expect(await findings(page)).toEqual([]);
       expect(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)).toBe(0);
     }
   });

@@ -1,7 +1,7 @@
 // Runs: the list with its filters, a run as a waterfall, followed and played again, branched, and compared with another.
-import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
+import { findings } from "./axe";
 import { answered, ask, harness } from "./harness";
 
 const { server, open, expectTrouble } = harness({ pace: 0.004 });
@@ -232,11 +232,6 @@ test("keys alone: the tree of a run can be walked, folded and left", async () =>
   await page.keyboard.press("c");
   await page.waitForSelector("text=1 chosen: choose another to compare");
 });
-
-async function findings(page: Page): Promise<string[]> {
-  const { violations } = await new AxeBuilder({ page }).setLegacyMode(true).analyze();
-  return violations.filter((one) => one.impact === "serious" || one.impact === "critical").map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`);
-}
 
 describe.each(["light", "dark"] as const)("in the %s theme axe finds nothing serious", (colorScheme) => {
   test("in the list, in a run that waits, in its replay, and in a comparison", async () => {

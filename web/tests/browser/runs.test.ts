@@ -93,6 +93,25 @@ test("a server that goes while nothing runs is missed, and is back when it answe
   await answered(page, "an answer to that");
 });
 
+test("what is read stays where it is while an answer comes, and a button leads to the new rounds", async () => {
+  const page = await open("/ui", { viewport: { width: 1280, height: 420 } });
+  await ask(page, "a long story");
+  await page.waitForSelector("text=word120");
+  const log = page.locator("[role=log]");
+  await log.evaluate((element) => element.scrollTo(0, 0));
+  await page.waitForSelector("role=button[name='To the end']");
+  await page.waitForSelector("text=word300");
+  expect(await log.evaluate((element) => element.scrollTop)).toBe(0);
+  await page.click("role=button[name='To the end']");
+  await page.waitForFunction(() => ((element) => element.scrollHeight - element.scrollTop - element.clientHeight < 2)(document.querySelector("[role=log]") as HTMLElement));
+  await answered(page, "word400");
+  await ask(page, "please steer"); // two rounds, the second after two seconds
+  await page.waitForSelector(".call.running");
+  await log.evaluate((element) => element.scrollTo(0, 0));
+  await page.click("role=button[name='1 new round']");
+  await page.waitForSelector("text=I have read");
+});
+
 describe("branches", () => {
   test("an earlier message that is edited makes a second branch, and both can be read and gone on with", async () => {
     const page = await open();
@@ -210,4 +229,25 @@ test("files are attached by choosing, shown with their names, and sent with the 
   await page.waitForSelector(".said .chip >> text=stock.csv");
   await page.reload();
   await page.waitForSelector(".said .chip >> text=stock.csv");
+});
+
+test("files are attached by drop and by paste", async () => {
+  const page = await open();
+  await page.evaluate(() => {
+    const data = () => {
+      const found = new DataTransfer();
+      found.items.add(new File(["site,pallets\nnorth,4310\n"], "stock.csv", { type: "text/csv" }));
+      return found;
+    };
+    const chat = document.querySelector(".chat") as HTMLElement;
+    chat.dispatchEvent(new DragEvent("dragover", { dataTransfer: data(), bubbles: true, cancelable: true }));
+    chat.dispatchEvent(new DragEvent("drop", { dataTransfer: data(), bubbles: true, cancelable: true }));
+    document.getElementById("composer")?.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data(), bubbles: true, cancelable: true }));
+  });
+  await page.waitForSelector(".atts .chip >> nth=1");
+  expect(await page.locator(".atts .chip b").allInnerTexts()).toEqual(["stock.csv", "stock.csv"]);
+  await page.click("role=button[name='Remove stock.csv'] >> nth=0");
+  await ask(page, "read the files");
+  await answered(page, "I have read the file.");
+  expect(await page.locator(".said .chip").count()).toBe(1);
 });
