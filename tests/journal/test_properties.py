@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
@@ -124,6 +124,7 @@ async def append_in_batches(journal: Journal, run: str, events: Sequence[Event],
 
 @settings(max_examples=30)
 @given(st.lists(histories, min_size=1, max_size=3), st.lists(st.integers(1, 3), max_size=4))
+@example([[RunStarted("a", Plan("m"), ()), ModelStarted(2**70)]], [])  # more rounds than a column of SQLite holds
 def test_events_come_back_equal(runs: list[list[Event]], batches: list[int]) -> None:
     async def check() -> None:
         journal = SqliteJournal(":memory:")

@@ -115,4 +115,6 @@ class Tally:
 
     @property
     def figures(self) -> Figures:
-        return _bounded(self.rounds, len(self.calls) + self.earlier_calls, sum(self.usages, NO_USAGE), self.end)
+        # What `core.run` counts is bounded by its limits; facts may say anything.
+        rounds, tool_calls = min(self.rounds, _MOST), min(len(self.calls) + self.earlier_calls, _MOST)
+        return _bounded(rounds, tool_calls, sum(self.usages, NO_USAGE), self.end)
