@@ -11,7 +11,7 @@ from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Show
 from ronda.drive.offload import write_body
 from ronda.errors import UpstreamError
-from ronda.providers.choices import with_missing
+from ronda.providers.choices import asking_with, with_missing
 from ronda.providers.http import Http
 from ronda.providers.http.transport import Routes
 from ronda.wire.gemini import API
@@ -67,10 +67,9 @@ class Gemini:
         if not self._gives_many:
             return await with_missing([], self.call, request, shows)
         config = {**own_config(request.options), "candidateCount": len(shows)}
-        extra = {**request.options.extra, "generationConfig": Raw(msgspec.json.encode(config))}
-        options = msgspec.structs.replace(request.options, extra=extra)
+        many = asking_with(request, "generationConfig", Raw(msgspec.json.encode(config)))
         try:
-            finished = await self._ask(msgspec.structs.replace(request, options=options, scratch={}), shows)
+            finished = await self._ask(many, shows)
         except UpstreamError as error:
             if error.status != 400:
                 raise

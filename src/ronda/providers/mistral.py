@@ -11,16 +11,14 @@ from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Show
 from ronda.drive.offload import write_body
 from ronda.errors import UpstreamError
-from ronda.providers.choices import with_missing
+from ronda.providers.choices import asking_with, read_answer, with_missing
 from ronda.providers.http import Http
 from ronda.providers.http.transport import Routes
 from ronda.wire.mistral import API
 from ronda.wire.mistral.client_answer import Naming, Reader, read_choices
 from ronda.wire.mistral.client_request import body_of, is_about_order
-from ronda.wire.upstream.errors import error_of
 from ronda.wire.upstream.input_files import is_binary_type
 from ronda.wire.upstream.projection import Projection
-from ronda.wire.upstream.stream import is_event_stream
 
 DEFAULT_URL = "https://api.mistral.ai/v1"
 
@@ -66,9 +64,7 @@ class Mistral:
 
     async def call_many(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
         """Several choices of one upstream call; a server that ignores `n` is asked once more for each one missing."""
-        extra = {**request.options.extra, "n": Raw(b"%d" % len(shows))}
-        options = msgspec.structs.replace(request.options, extra=extra)
-        finished = await self._ask(msgspec.structs.replace(request, options=options, scratch={}), shows)
+        finished = await self._ask(asking_with(request, "n", Raw(b"%d" % len(shows))), shows)
         return await with_missing(finished, self.call, request, shows)
 
     async def _ask(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
@@ -83,21 +79,11 @@ class Mistral:
     async def _ask_once(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
         body = body_of(request, self._agent)
         data = await write_body(request, lambda: body.write(self._model, request, self._bridges))
-        naming = Naming(self._model, body.tools, request.run, request.round)
-        async with self._http.post(data, len(shows) * request.max_bytes) as answer:
-            if answer.status != 200:
-                raise error_of(await answer.read(), answer.status, answer.retry_after)
-            if not request.stream or not answer.is_stream:
-                whole = await answer.read()
-                finished = (
-                    Reader(naming, len(shows)).whole(whole).finish_all()
-                    if is_event_stream(whole)
-                    else read_choices(whole, naming, len(shows))
-                )
-            else:
-                reader = Reader(naming, len(shows))
-                await answer.stream_many_into(reader, shows, request.room)
-                finished = reader.finish_all()
+        naming, n = Naming(self._model, body.tools, request.run, request.round), len(shows)
+        async with self._http.post(data, n * request.max_bytes) as answer:
+            finished = await read_answer(
+                answer, request, shows, Reader(naming, n), lambda whole: read_choices(whole, naming, n)
+            )
         if body.changes.found:
             finished[0] = msgspec.structs.replace(finished[0], warnings=body.changes.warnings)
         return finished

@@ -10,7 +10,7 @@ from ronda.core.plan import Options
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Show
 from ronda.drive.offload import write_body
-from ronda.providers.choices import with_missing
+from ronda.providers.choices import asking_with, read_answer, with_missing
 from ronda.providers.http import Http, bearer, endpoint
 from ronda.providers.http.transport import Routes
 from ronda.wire.openai_chat import API
@@ -91,23 +91,12 @@ class OpenAIChat:
     async def call_many(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
         """Several choices from one upstream call; an upstream that ignores `n` is asked once more for each one missing."""
         n = len(shows)
-        extra = {**request.options.extra, "n": Raw(str(n).encode())}
-        many = structs.replace(request, options=structs.replace(request.options, extra=extra), scratch={})
+        many = asking_with(request, "n", Raw(b"%d" % n))
         body = body_of(many, self._quirks, self._api)
         data = await write_body(many, lambda: body.write(self._model, many))
+        naming = self._naming(body, request)
         async with self._http.post(data, n * request.max_bytes) as answer:
-            if answer.status != 200:
-                raise error_of(await answer.read(), answer.status, answer.retry_after)
-            naming = self._naming(body, request)
-            if not request.stream or not answer.is_stream:
-                whole = await answer.read()
-                finished = (
-                    Reader(n, naming).whole(whole).finish_all()
-                    if is_event_stream(whole)
-                    else read_choices(whole, naming)
-                )
-            else:
-                reader = Reader(n, naming)
-                await answer.stream_many_into(reader, shows, request.room)
-                finished = reader.finish_all()
+            finished = await read_answer(
+                answer, request, shows, Reader(n, naming), lambda whole: read_choices(whole, naming)
+            )
         return await with_missing(finished, self.call, request, shows)
