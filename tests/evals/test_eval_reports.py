@@ -36,6 +36,18 @@ async def test_the_table_shows_what_repeated_cases_came_to(tmp_path: Path) -> No
     assert (rows["a"], rows["b"], rows["pass@3"], rows["pass^3"]) == ("3/3", "0/3", "50%", "50%")
 
 
+async def test_a_seed_is_shown_where_a_model_was_given_one(tmp_path: Path) -> None:
+    model = {"id": "script", "options": {"seed": 7}}
+    report = await run(suite_of(tmp_path, [case(expect="22")], models=["script", {**model, "label": "seeded"}]))
+
+    assert [one.seed for one in report.attempts] == [None, 7]
+    assert [one.seed for one in report.variants] == [None, 7]
+    assert [line.split() for line in write_table(report).splitlines() if line.startswith("seed")] == [
+        ["seed", "-", "7"]
+    ]
+    assert "seed " not in write_table(await _report(tmp_path, "22"))
+
+
 async def test_a_report_is_read_again_as_it_was(tmp_path: Path) -> None:
     report = await _report(tmp_path, "22", "cold")
     (tmp_path / "report.json").write_text(to_json(report))

@@ -283,6 +283,7 @@ class Attempter:
             cost=outcome.cost,
             seconds=outcome.seconds,
             ended=outcome.ended,
+            seed=outcome.seed,
             run_id=outcome.run_id,
         )
 

@@ -36,6 +36,7 @@ class Outcome(Struct, frozen=True):
     cost: float | None
     seconds: float
     ended: Ended
+    seed: int | None = None  # that the model was given
     message: str = ""
     error: str | None = None
 
@@ -61,6 +62,7 @@ def outcome_of(events: list[Event], prices: Mapping[str, Price], model: ModelCho
         cost=_cost(usage, _price(prices, run.plan.model if model is None else model.spec, model)),
         seconds=max(0.0, last - run.start.at) if run.start.at else 0.0,
         ended=_ended(run, end),
+        seed=run.plan.options.seed,
         message=(end.message if end is not None else None) or "",
         error=(end.message or "the model could not be asked") if is_error and end is not None else None,
     )

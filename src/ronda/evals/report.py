@@ -53,6 +53,7 @@ class AttemptResult(Struct, frozen=True, omit_defaults=True):
     judge_cost: float = 0.0
     seconds: float = 0.0
     ended: str = ""
+    seed: int | None = None  # that the model was given, if it was
     run_id: str = ""
     message: str = ""  # why there is an error, or why it was not run
     recorded: bool = False
@@ -87,6 +88,7 @@ class VariantSummary(Struct, frozen=True, omit_defaults=True):
     tokens: int
     cost: float | None
     seconds: float  # the median of an attempt
+    seed: int | None = None  # that of its attempts, if it is one for all
 
 
 class EvalReport(Struct, frozen=True, omit_defaults=True):
@@ -128,6 +130,7 @@ def _summary(prompt: str, model: str, attempts: Sequence[AttemptResult]) -> Vari
     ]  # of each case: how many there were, and how many passed
     largest = max((n for n, _ in tries), default=0)
     costs = [attempt.cost for attempt in own if attempt.ended]  # of those that had a run
+    seeds = {attempt.seed for attempt in own if attempt.ended}
     judged = sum(attempt.judge_cost for attempt in own)
     known = [cost for cost in costs if cost is not None]
     return VariantSummary(
@@ -146,6 +149,7 @@ def _summary(prompt: str, model: str, attempts: Sequence[AttemptResult]) -> Vari
         tokens=sum(attempt.input_tokens + attempt.output_tokens for attempt in own),
         cost=sum(known) + judged if len(known) == len(costs) else None,
         seconds=median([attempt.seconds for attempt in made]) if made else 0.0,
+        seed=seeds.pop() if len(seeds) == 1 else None,
     )
 
 

@@ -88,6 +88,8 @@ def _figures(report: EvalReport) -> list[tuple[str, _Figure]]:
             (f"pass@{most}", lambda one: _share(one.pass_at.get(most))),
             (f"pass^{most}", lambda one: _share(one.pass_hat.get(most))),
         ]
+    if any(one.seed is not None for one in report.variants):
+        found.append(("seed", lambda one: "-" if one.seed is None else str(one.seed)))
     return [
         *found,
         ("tokens", lambda one: f"{one.tokens:,}"),
