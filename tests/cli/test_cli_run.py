@@ -406,15 +406,33 @@ from ronda import tool
 
 @tool
 async def loud() -> str:
-    print("a line of the tool")
+    print("a line of the tool", end={end!r})
     raise ValueError("no luck")
+
+@tool
+async def half() -> str:
+    print("half a line", end="")
+    return "it"
 """
 
 
-def test_what_a_tool_prints_comes_after_the_text_before_it_and_its_traceback_goes_to_a_file(tmp_path: Path) -> None:
+def test_half_a_line_of_a_tool_is_a_line_of_its_own(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    tools = tmp_path / "half.py"
+    tools.write_text(LOUD.format(end="\n"))
+    model = script(tmp_path, {"calls": [{"name": "half"}]}, "Done.")
+
+    code, out, err = shown(capsys, "run", "hi", "--model", model, "--tools", str(tools))
+
+    assert (code, out, err.splitlines()) == (0, "Done.\n", ["[half {}]", "half a line", "[half → it]"])
+
+
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_what_a_tool_prints_comes_after_the_text_before_it_and_its_traceback_goes_to_a_file(
+    tmp_path: Path, end: str
+) -> None:
     """A tool is started while the terminal is still behind with the text."""
     tools = tmp_path / "loud.py"
-    tools.write_text(LOUD)
+    tools.write_text(LOUD.format(end=end))
     model = script(tmp_path, {"text": "I will look into it.", "calls": [{"name": "loud"}]}, "Done.")
 
     command = [sys.executable, "-m", "ronda", "run", "hi", "--stream", "--model", model, "--tools", str(tools)]

@@ -25,6 +25,7 @@ class ToolPrints(io.TextIOBase):
         self._shown = shown
         self._held: list[str] = []
         self._is_holding = False
+        self._is_inside_line = False
         self._lock = threading.Lock()  # tools print from threads
 
     def __getattr__(self, name: str) -> Any:
@@ -41,11 +42,22 @@ class ToolPrints(io.TextIOBase):
 
     def write(self, text: str) -> int:
         with self._lock:
-            if self._is_holding:
-                self._held.append(text)
-            else:
-                self._shown.write(text)
+            self._put(text)
         return len(text)
+
+    def _put(self, text: str) -> None:
+        if self._is_holding:
+            self._held.append(text)
+        else:
+            self._shown.write(text)
+        if text:
+            self._is_inside_line = not text.endswith("\n")
+
+    def end_line(self) -> None:
+        """What is shown next begins a line of its own."""
+        with self._lock:
+            if self._is_inside_line:
+                self._put("\n")
 
     def flush(self) -> None:
         with self._lock:
@@ -92,7 +104,11 @@ class _TerminalLog(logging.Handler):
             with suppress(OSError):  # a folder that cannot be written to: why the tool failed is shown anyway
                 self._open().emit(record)
         if not record.exc_info or record.name != "ronda.tools":  # that a tool failed is shown where it happens
-            self._shown.write(f"{record.getMessage()}\n")
+            self._say(record.getMessage())
+
+    def _say(self, line: str) -> None:
+        self._shown.end_line()
+        self._shown.write(f"{line}\n")
 
     def _open(self) -> RotatingFileHandler:
         if self._file is None:
@@ -102,7 +118,7 @@ class _TerminalLog(logging.Handler):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file = RotatingFileHandler(folder / "ronda.log", maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
             self._file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-            self._shown.write(f"[tracebacks are in {self._file.baseFilename}]\n")
+            self._say(f"[tracebacks are in {self._file.baseFilename}]")
         return self._file
 
     def close(self) -> None:

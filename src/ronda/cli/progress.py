@@ -42,6 +42,7 @@ async def show_events(run: AsyncIterable[events.Event], screen: Screen, *, print
                 prints.release()
             case events.ToolFinished(result=result, name=name):
                 prints.release()
+                prints.end_line()
                 running.pop(result.call_id, None)
                 screen.status(", ".join(running.values()) or None)
                 if not running:
