@@ -461,6 +461,7 @@ class _Uvicorn(uvicorn.Server):
 async def open_door() -> AsyncIterator[Door]:
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
+    listener.listen()  # a client that is quicker than the server waits for it
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as http:
         door = Door(http)
         door.url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
