@@ -129,7 +129,7 @@ def test_every_answer_is_as_the_document_says(served: tuple[str, Things], name: 
     # What is there stays for the other tests, wherever they run.
     is_known = mode is schemathesis.GenerationMode.POSITIVE and not name.startswith("DELETE ")
     known = things.of(operation.path) if is_known else None
-    statuses = []
+    statuses: list[int] = []
 
     @settings(
         max_examples=EXAMPLES,
