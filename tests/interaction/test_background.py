@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -365,12 +366,12 @@ class SlowQueue(SqlQueue):
         self.longest = 0.0  # seconds between two renewals
 
     async def claim(
-        self, worker: str, limits: QueueLimits, now: float, until: float, most: int = 1
+        self, worker: str, limits: QueueLimits, now: float, until: float, limit: int = 1, *, but: Sequence[str] = ()
     ) -> list[ClaimedRun]:
         self.now += 0.5
         self.longest = max(self.longest, self.now - self._renewed)
         await asyncio.sleep(0)  # others have their turn
-        return await super().claim(worker, limits, now, until, most)
+        return await super().claim(worker, limits, now, until, limit, but=but)
 
     async def renew(self, worker: str, until: float) -> list[ClaimedRun]:
         self._renewed = self.now

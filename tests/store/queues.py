@@ -135,6 +135,17 @@ class QueueContract(ABC):
         await queue.renew("w", 0.0)
         assert await queue.claim("other", WIDE, 10.0, 15.0) == [ClaimedRun("a", claims=2)]
 
+    async def test_a_run_that_its_worker_cannot_drive_is_left_to_another(self) -> None:
+        queue = await self.open()
+        await _add(queue, _run("a"), _run("b"))
+        assert await queue.claim("w", WIDE, 10.0, 15.0) == [ClaimedRun("a")]
+        await queue.unclaim("a", "w")
+        assert await queue.claim("w", WIDE, 10.0, 15.0, 9, but=["a", "z"]) == [ClaimedRun("b")]
+        assert await queue.claim("w", WIDE, 10.0, 15.0, but=["a"]) == []
+        assert await queue.claim("other", WIDE, 10.0, 15.0) == [ClaimedRun("a")]  # as if it had not been claimed
+        await queue.unclaim("a", "w")  # which has lost it
+        assert await queue.claim("w", WIDE, 10.0, 15.0) == []
+
     async def test_a_run_that_waits_is_taken_off_at_once(self) -> None:
         queue = await self.open()
         await _add(queue, _run("a"), _run("b"))

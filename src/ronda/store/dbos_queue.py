@@ -50,9 +50,9 @@ class DbosQueue:
             _log.warning("the run %s waits, and DBOS does not show it: %s", run.run, error)
 
     async def claim(
-        self, worker: str, limits: QueueLimits, now: float, until: float, limit: int = 1
+        self, worker: str, limits: QueueLimits, now: float, until: float, limit: int = 1, *, but: Sequence[str] = ()
     ) -> list[ClaimedRun]:
-        found = await self._table.claim(worker, limits, now, until, limit)
+        found = await self._table.claim(worker, limits, now, until, limit, but=but)
         called: list[ClaimedRun] = []
         try:
             for claimed in found:
@@ -66,6 +66,13 @@ class DbosQueue:
             for left in found[len(called) :]:
                 await self._table.unclaim(left.run, worker)
         return called
+
+    async def unclaim(self, run: str, worker: str) -> None:
+        try:
+            await self._executor.give_back([run])
+        except StoreError as error:  # the process that claims it calls it, wherever DBOS has it
+            _log.warning("DBOS was not told that the run %s was given back: %s", run, error)
+        await self._table.unclaim(run, worker)
 
     async def renew(self, worker: str, until: float) -> list[ClaimedRun]:
         called = self._executor.called_for(worker)

@@ -279,7 +279,7 @@ class PostgresSql:
 def _with_marks(statement: str) -> Any:  # psycopg asks for a literal, and these are made of some
     if "?" not in statement and ":" not in statement:
         return statement
-    return re.sub(r"(?<!:):([a-z_]+)", r"%(\1)s", statement.replace("%", "%%")).replace("?", "%s")
+    return re.sub(r"(?<!:):([a-z][a-z0-9_]*)", r"%(\1)s", statement.replace("%", "%%")).replace("?", "%s")
 
 
 def _begin(connection: psycopg.Connection, statements: str) -> str | None:

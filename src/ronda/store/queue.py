@@ -1,9 +1,10 @@
-"""Runs that wait to be driven, in the order in which they came, and who drives which: six methods.
+"""Runs that wait to be driven, in the order in which they came, and who drives which: seven methods.
 
     enqueue ──► waits ──► claim ──► driven under a lease, which renew keeps ──► finish takes it off
                   ▲ │                      │
                   │ └► cancel takes it off │
-                  └── its lease ran out ◄──┘
+                  └─ its lease ran out, or ◄┘
+                     unclaim gave it back
 
 A worker is a process, by a name that no other has. The queue knows nothing of what a run is: whether one may still be driven
 is the journal's to say, which lets only one driver write. Every queue passes `tests/store/queues.py`.
@@ -69,11 +70,14 @@ class Queue(Protocol):
         for a run that is there."""
 
     async def claim(
-        self, worker: str, limits: QueueLimits, now: float, until: float, limit: int = 1
+        self, worker: str, limits: QueueLimits, now: float, until: float, limit: int = 1, *, but: Sequence[str] = ()
     ) -> list[ClaimedRun]:
         """The first that waits, of the owner who has the fewest driven, and that the limits have room for: it is this worker's
         until then; and the next ones, as if they were claimed one after another. One whose lease ran out waits again, in its
-        old place. Fewer than `limit`: nothing else can be claimed now."""
+        old place. `but`: runs that are left to other workers. Fewer than `limit`: nothing else can be claimed now."""
+
+    async def unclaim(self, run: str, worker: str) -> None:
+        """This worker cannot drive it: it waits again in its old place, as if it had not been claimed."""
 
     async def renew(self, worker: str, until: float) -> list[ClaimedRun]:
         """All that is this worker's stays so until then; `until` 0 gives all of it back. What is not among them another

@@ -23,7 +23,7 @@ _NEXT: Final = """WITH driven AS (
         SELECT one.id, one.run, one.owner, coalesce(driven.runs, 0)
             + row_number() OVER (PARTITION BY one.owner, one.session ORDER BY one.id) - 1 AS before_it
         FROM queued_run AS one LEFT JOIN driven ON driven.owner = one.owner AND driven.session = one.session
-        WHERE one.until <= :now
+        WHERE one.until <= :now{but}
     ), of_owner AS (
         SELECT id, run, coalesce(busy.runs, 0)
             + row_number() OVER (PARTITION BY in_session.owner ORDER BY id) - 1 AS before_it
@@ -62,8 +62,10 @@ class SqlQueue(TableStore):
             raise WriteConflict(f"the run '{run.run}' is queued already") from error
 
     async def claim(
-        self, worker: str, limits: QueueLimits, now: float, until: float, limit: int = 1
+        self, worker: str, limits: QueueLimits, now: float, until: float, limit: int = 1, *, but: Sequence[str] = ()
     ) -> list[ClaimedRun]:
+        others = {f"but_{number}": run for number, run in enumerate(but)}
+        without = f" AND one.run NOT IN ({', '.join([f':{name}' for name in others])})" if others else ""
         values = {
             "worker": worker,
             "until": until,
@@ -72,13 +74,14 @@ class SqlQueue(TableStore):
             "per_owner": limits.per_owner,
             "per_session": limits.per_session,
             "most": limit,
+            **others,
         }
 
         def is_there(db: Sql) -> bool:
-            return db.execute(_NEXT, values).fetchone() is not None
+            return db.execute(_NEXT.format(but=without), values).fetchone() is not None
 
         def take(db: Sql) -> list[ClaimedRun]:
-            return _claimed_runs(db.execute(_CLAIM, values).fetchall())
+            return _claimed_runs(db.execute(_CLAIM.format(but=without), values).fetchall())
 
         # Looking is nearly always all there is to do, and stops no writer.
         if not self._tables.is_there or (self._was_empty and not await self._tables.read(is_there)):
@@ -88,8 +91,6 @@ class SqlQueue(TableStore):
         return claimed
 
     async def unclaim(self, run: str, worker: str) -> None:
-        """It was not driven: it waits again, as if it had not been claimed."""
-
         def unclaim(db: Sql) -> None:
             statement = "UPDATE queued_run SET worker = '', until = 0, claims = claims - 1 WHERE run = ? AND worker = ?"
             db.execute(statement, (run, worker))

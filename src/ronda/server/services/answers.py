@@ -16,7 +16,8 @@ from ronda.core.events import Answered, RunFinished, Steered
 from ronda.core.run import rebuild
 from ronda.errors import AlreadyAnswered, BadRequest, NotFound
 from ronda.host.run import LiveRun
-from ronda.journal import JournalConflict
+from ronda.journal import JournalConflict, WrittenByNewer
+from ronda.journal.event_rows import check_drivable
 from ronda.server.http.rights import rights_of, use_rights
 from ronda.server.services.reopening import Over, Reopener
 from ronda.server.services.runs import Runs
@@ -54,6 +55,8 @@ class Answers:
         for _ in range(_TRIES):
             try:
                 return await self._tell_all(owner, answers, waits)
+            except WrittenByNewer as error:
+                raise Conflict(str(error), code="written_by_newer") from error
             except JournalConflict:  # another process takes one up, or is about to leave it
                 await asyncio.sleep(_PAUSE)
         names = ", ".join([f"'{run}'" for run in answers if run not in self._runs.live])
@@ -94,6 +97,7 @@ class Answers:
             raise NotFound(f"the run '{run[:100]}' does not exist, or is not kept any more", param="id")
         if type(events[-1]) is RunFinished:
             raise Conflict(f"the run '{run}' is over already", code="run_is_over")
+        check_drivable(run, events)
         if not rebuild(events).is_waiting:
             raise JournalConflict(f"run {run!r} is driven, or about to be")
 

@@ -20,7 +20,7 @@ from ronda.core.events import RunStarted
 from ronda.errors import BadRequest, RondaError
 from ronda.host.run import LiveRun
 from ronda.host.supervisor import Supervisor
-from ronda.journal import DrivenHere, JournalConflict
+from ronda.journal import DrivenHere, JournalConflict, WrittenByNewer
 from ronda.server.config import ServerConfig
 from ronda.server.services.other_processes import OtherProcesses
 from ronda.server.services.recovery import Recovery, report_breakdown
@@ -37,6 +37,7 @@ MOST_CLAIMED: Final = 8
 PARTS: Final = 8  # of the places
 # Seconds that a process with runs waits for more places to get free, so that one claim fills them.
 GATHERS: Final = 0.02
+MOST_REMEMBERED: Final = 100  # runs that only a newer Ronda can drive: they wait no longer than a rolling deploy takes
 LOOKS_EVERY: Final = 1.0  # seconds: at what others have queued, and at what is to end
 
 
@@ -72,6 +73,7 @@ class Background:
         self._renew_at = 0.0  # not with each run that is over: that would be a write of all of them for each
         self._driven: dict[str, LiveRun] = {}
         self._taking: dict[str, asyncio.Task[None]] = {}  # runs that are claimed, and not driven yet
+        self._of_newer: dict[str, None] = {}  # runs of a newer Ronda's, which claims them itself; the newest last
         self._leaving: set[str] = set()  # runs that are over, and not off the queue yet
         self._taking_off = asyncio.Lock()
         self._news = asyncio.Event()
@@ -183,7 +185,7 @@ class Background:
                 self._news.set()
                 return
             until, limit = now + LEASE_SECONDS, self._claims_at_once
-            found = await self._queue.claim(self._worker, self._limits, now, until, limit)
+            found = await self._queue.claim(self._worker, self._limits, now, until, limit, but=[*self._of_newer])
             # Read while the next claim runs: with a database each takes a few milliseconds, in which others have their turn.
             for claimed in found:
                 self._take_soon(claimed)
@@ -206,7 +208,7 @@ class Background:
             await self._take_off(claimed.run)
 
     async def _take(self, claimed: ClaimedRun) -> bool:
-        """Drive a run; False if there is nothing to drive, or it is driven already."""
+        """Drive a run, or leave it to a process that can; False if there is nothing to drive, or it is driven already."""
         run, runs = claimed.run, self._runs
         try:
             if claimed.is_cancelled:
@@ -217,12 +219,24 @@ class Background:
             if run not in runs.live:
                 raise
             return False
+        except WrittenByNewer as error:
+            log.info("left in the queue: %s", error)
+            await self._give_back(run)
+            return True
         except JournalConflict:  # another process drives it to its end
             return False
         if live is None:
             return False
         self._driven[run] = live
         return True
+
+    async def _give_back(self, run: str) -> None:
+        """For a process that can drive it. This one does not claim it again, for as long as it remembers."""
+        self._of_newer[run] = None
+        if len(self._of_newer) > MOST_REMEMBERED:
+            del self._of_newer[next(iter(self._of_newer))]
+        self._claimed.discard(run)
+        await self._queue.unclaim(run, self._worker)
 
     def _over(self, claimed: ClaimedRun, live: LiveRun) -> None:
         run, problem = claimed.run, live.error

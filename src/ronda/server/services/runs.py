@@ -31,7 +31,8 @@ from ronda.host.orphans import end_children, waiting_children
 from ronda.host.run import BeforeEnd, LiveRun, look_at
 from ronda.host.sessions import SessionHost
 from ronda.host.supervisor import Sleep
-from ronda.journal import DrivenHere, Journal, JournalConflict, OpenQuestion
+from ronda.journal import DrivenHere, Journal, JournalConflict, OpenQuestion, WrittenByNewer
+from ronda.journal.event_rows import check_drivable
 from ronda.journal.holds import release_on_error
 from ronda.journal.memory import MemoryJournal
 from ronda.server.services.marks import RunMarks
@@ -315,7 +316,7 @@ class Runs:
 
     async def end(self, run_id: str, owner: str) -> bool:
         """Cancel a run that is under way here, or that no process drives, and return once its end is kept; False if there is
-        none, or another process drives it. Raises what keeps its end from being kept."""
+        none, or another process drives it. Raises what keeps its end from being kept, and WrittenByNewer."""
         for _ in range(_TRIES):
             if (live := self.cancel(run_id, owner)) is not None:
                 await until_over(live.follow())
@@ -326,6 +327,8 @@ class Runs:
                 return await self._end_undriven(run_id, owner)
             except DrivenHere:  # by a task that is about to drive it, or to leave it
                 await asyncio.sleep(_PAUSE)
+            except WrittenByNewer:
+                raise
             except JournalConflict:
                 return False
         return False
@@ -335,6 +338,7 @@ class Runs:
         events = await self.read(run_id, owner)
         if not events or type(events[-1]) is RunFinished:
             return False
+        check_drivable(run_id, events)  # a newer Ronda's stays in the queue
         if not rebuild(events).is_waiting:
             await self._queue.cancel(run_id, self.clock())
         return await self.end_left(run_id)
