@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.commands import shown
+from tests.cli.serving import Started
 from tests.timeouts import TIMEOUT
 
 from ronda.cli.init import FILES
@@ -43,6 +45,20 @@ def test_its_evaluation_passes(project: Path, capsys: pytest.CaptureFixture[str]
     code, out, err = shown(capsys, "eval", "agent.eval.yaml")
     assert code == 0, err
     assert "2 passed of 2" in out + err
+
+
+def test_its_server_says_under_which_names_the_agent_is_asked(
+    project: Path, start: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RONDA_MODEL", "script:script.json")
+    start.cwd = project
+    with start.serving("--config", "ronda.toml", "--model", "script:script.json") as served:
+        assert "agents in .: agent (or shop)\n" in served.startup
+        for name in ("agent", "shop"):
+            asked: Any = {"messages": [{"role": "user", "content": "What does a pear cost?"}], "model": name}
+            assert (
+                served.client.chat.completions.create(**asked).choices[0].message.content == "A pear costs 0.40 euros."
+            )
 
 
 def test_its_files_are_valid(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

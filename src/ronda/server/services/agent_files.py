@@ -94,6 +94,11 @@ class AgentFiles:
         paths = sorted(self._folder.rglob(f"*{ENDING}"))
         return [path.relative_to(self._folder).as_posix().removesuffix(ENDING) for path in paths]
 
+    def listed(self) -> list[str]:
+        """Each with what its file calls itself, where that is another name: it can be asked under both."""
+        titles = {name: title for title, name in self._read_titles().items()}
+        return [name if titles.get(name, name) == name else f"{name} (or {titles[name]})" for name in self.names()]
+
     def names_open_to(self, scopes: Scopes) -> Iterable[str]:
         return [name for name in self.names() if scopes.allows_agent((name,))]
 

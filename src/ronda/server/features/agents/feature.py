@@ -61,5 +61,5 @@ class Agents(Feature):
     def startup_lines(self) -> Sequence[str]:
         if self._files is None:
             return ()
-        names = ", ".join(self._files.names()) or "none yet"
+        names = ", ".join(self._files.listed()) or "none yet"
         return [f"agents in {self._folder}: {names}", *[f"ronda: {problem}" for problem in self._files.report()]]
