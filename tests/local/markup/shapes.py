@@ -500,6 +500,12 @@ OWN: Final = [
     ),
     _shape("DeepSeek V3.2", "dsml", dsml("function_calls")),
     _shape("DeepSeek V4", "dsml_v4", dsml("tool_calls")),
+    _shape("DeepSeek V4.1", "dsml_v4_1", dsml("calls", "｜DSML｜ ")),
+    _shape(
+        "MiMo V2",
+        "mimo",
+        rows("<tool_call><function={}>", "<parameter=", ">", "</parameter>", "</function></tool_call>", words="mixed"),
+    ),
     _shape(
         "DeepSeek V3.1",
         "deepseek",

@@ -10,7 +10,6 @@ import re
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ronda.local.markup.form import Form
 from ronda.local.markup.wrapper import Named, Tags, Wrapper
@@ -18,6 +17,7 @@ from ronda.local.markup.wrapper import Named, Tags, Wrapper
 FamilyName: TypeAlias = Literal[
     "hermes",  # <tool_call>\n{"name": …, "arguments": {…}}\n</tool_call>: Qwen 2.5 and 3, Hermes, Granite 4, and ours
     "qwen_xml",  # <tool_call>\n<function=name>\n<parameter=key>\nvalue\n</parameter>…: Qwen3-Coder, Qwen3.5, Step 3.5
+    "mimo",  # the same without the ends of lines: MiMo V2
     "seed",  # <seed:tool_call>\n<function=name>\n<parameter=key>value</parameter>…: Seed-OSS
     "functionary",  # <function=name>{…}</function>: Functionary 3.1
     "glm",  # <tool_call>name\n<arg_key>key</arg_key>\n<arg_value>value</arg_value>\n</tool_call>: GLM 4.5 and later
@@ -28,6 +28,7 @@ FamilyName: TypeAlias = Literal[
     "minimax",  # <minimax:tool_call>\n<invoke name="name">\n<parameter name="key">value</parameter>…: MiniMax M2
     "dsml",  # <｜DSML｜function_calls>\n<｜DSML｜invoke name="name">…: DeepSeek V3.2
     "dsml_v4",  # the same in <｜DSML｜tool_calls>: DeepSeek V4
+    "dsml_v4_1",  # the same in <｜DSML｜ calls>, with a space in every tag: DeepSeek V4.1
     "deepseek",  # <｜tool▁call▁begin｜>name<｜tool▁sep｜>{…}<｜tool▁call▁end｜>: DeepSeek V3.1
     "deepseek_r1",  # <｜tool▁call▁begin｜>function<｜tool▁sep｜>name\n```json\n{…}\n```<｜tool▁call▁end｜>: DeepSeek V3 and R1
     "step3",  # <｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="name">…: Step 3
@@ -96,12 +97,8 @@ class Family(Struct, frozen=True):
         return marker not in self.control and marker not in self.noise and _PLAIN_TAG.fullmatch(marker) is not None
 
 
-FUNCTION_TAGS: Final = Tags("<function=", "</function>", "<parameter=", "</parameter>")
-SEED_TAGS: Final = replace(FUNCTION_TAGS, pairs=True)
+FUNCTION_TAGS: Final = Tags("<function=", "</function>", "<parameter=", "</parameter>", pairs=True)
 INVOKE_TAGS: Final = Tags("<invoke", "</invoke>", "<parameter", "</parameter>", pairs=True)
-DSML_TAGS: Final = Tags(
-    "<｜DSML｜invoke", "</｜DSML｜invoke>", "<｜DSML｜parameter", "</｜DSML｜parameter>", trims=False
-)
 ATEM_TAGS: Final = Tags("<atem:invoke", "</atem:invoke>", "<atem:parameter", "</atem:parameter>", trims=False)
 _DEEPSEEK: Final = Named(("<｜tool▁sep｜>", "```json", "```"), kinds=("<｜tool▁sep｜>",))
 
@@ -136,9 +133,10 @@ QWEN_XML: Final = Family(
         Wrapper("<function=", "", FUNCTION_TAGS),  # half of the time they leave the first line out
     ),
 )
+MIMO: Final = Family("mimo", QWEN_XML.wrappers)
 SEED: Final = Family(
     "seed",
-    (Wrapper("<seed:tool_call>", "</seed:tool_call>", SEED_TAGS), Wrapper("<function=", "", SEED_TAGS)),
+    (Wrapper("<seed:tool_call>", "</seed:tool_call>", FUNCTION_TAGS), Wrapper("<function=", "", FUNCTION_TAGS)),
     noise=("<seed:cot_budget_reflect>", "</seed:cot_budget_reflect>", "<seed:eos>"),
 )
 FUNCTIONARY: Final = Family(
@@ -162,11 +160,17 @@ HUNYUAN: Final = Family(
     noise=("<answer>", "</answer>", "[BEGIN FINAL RESPONSE]", "[END FINAL RESPONSE]"),
 )
 MINIMAX: Final = Family("minimax", (Wrapper("<minimax:tool_call>", "</minimax:tool_call>", INVOKE_TAGS),))
-_DSML_CALLS: Final = tuple(
-    [Wrapper(f"<｜DSML｜{name}>", f"</｜DSML｜{name}>", DSML_TAGS) for name in ("function_calls", "tool_calls")]
-)
-DSML: Final = Family("dsml", _DSML_CALLS)
-DSML_V4: Final = Family("dsml_v4", _DSML_CALLS[::-1])
+
+
+def _dsml(name: str, mark: str = "｜DSML｜") -> Wrapper:
+    tags = Tags(f"<{mark}invoke", f"</{mark}invoke>", f"<{mark}parameter", f"</{mark}parameter>", trims=False)
+    return Wrapper(f"<{mark}{name}>", f"</{mark}{name}>", tags)
+
+
+_DSML, _DSML_V4, _DSML_V4_1 = _dsml("function_calls"), _dsml("tool_calls"), _dsml("calls", "｜DSML｜ ")
+DSML: Final = Family("dsml", (_DSML, _DSML_V4, _DSML_V4_1))
+DSML_V4: Final = Family("dsml_v4", (_DSML_V4, _DSML, _DSML_V4_1))
+DSML_V4_1: Final = Family("dsml_v4_1", (_DSML_V4_1, _DSML_V4, _DSML))
 _DEEPSEEK_CONTROL: Final = frozenset({DEEPSEEK_CALL.open, DEEPSEEK_CALL.close, "<｜tool▁sep｜>", *NOISE_ANYWHERE})
 DEEPSEEK: Final = Family("deepseek", (DEEPSEEK_CALL,), control=_DEEPSEEK_CONTROL, noise=NOISE_ANYWHERE)
 DEEPSEEK_R1: Final = Family("deepseek_r1", (DEEPSEEK_CALL,), control=_DEEPSEEK_CONTROL, noise=NOISE_ANYWHERE)

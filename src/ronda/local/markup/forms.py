@@ -36,10 +36,10 @@ def _hy3(suffix: str) -> Form:
     )
 
 
-def _dsml(wrapper: str) -> Form:
-    native = TagForm('<｜DSML｜parameter name="{}" string="{text}">', "</｜DSML｜parameter>\n", words="json").write
-    name, ends = '<｜DSML｜invoke name="{}">\n', "</｜DSML｜invoke>"
-    return Form(f"<｜DSML｜{wrapper}>", name, ends, "\n", f"\n</｜DSML｜{wrapper}>", "\n", native=native, key=90)
+def _dsml(wrapper: str, mark: str = "｜DSML｜") -> Form:
+    native = TagForm(f'<{mark}parameter name="{{}}" string="{{text}}">', f"</{mark}parameter>\n", words="json").write
+    name, ends = f'<{mark}invoke name="{{}}">\n', f"</{mark}invoke>"
+    return Form(f"<{mark}{wrapper}>", name, ends, "\n", f"\n</{mark}{wrapper}>", "\n", native=native, key=90)
 
 
 def _deepseek(name: str, ends: str) -> Form:
@@ -51,6 +51,15 @@ FORMS: Final[dict[FamilyName, Form]] = {
     "hermes": Form("<tool_call>", _OBJECT, "}", "\n", "\n</tool_call>", join="\n"),
     "qwen_xml": Form(
         "<tool_call>", "<function={}>\n", "</function>", "\n", "\n</tool_call>", join="\n", native=tags, key=28
+    ),
+    "mimo": Form(
+        "<tool_call>",
+        "<function={}>",
+        "</function>",
+        tail="</tool_call>",
+        join="\n",
+        native=TagForm("<parameter={}>", "</parameter>", words="words").write,
+        key=24,
     ),
     "seed": Form(
         "<seed:tool_call>",
@@ -80,6 +89,7 @@ FORMS: Final[dict[FamilyName, Form]] = {
     ),
     "dsml": _dsml("function_calls"),
     "dsml_v4": _dsml("tool_calls"),
+    "dsml_v4_1": _dsml("calls", "｜DSML｜ "),
     "deepseek": _deepseek("{}<｜tool▁sep｜>", ""),
     "deepseek_r1": _deepseek("function<｜tool▁sep｜>{}\n```json\n", "\n```"),
     "step3": Form(
