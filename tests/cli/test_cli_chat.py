@@ -439,6 +439,24 @@ def test_a_file_goes_along_with_the_next_question(home: Home, capsys: pytest.Cap
     assert out.count("The sky is green.") == 1
 
 
+def test_a_file_of_the_command_line_goes_along_with_the_first_question(home: Home) -> None:
+    (home.folder / "note.txt").write_text("The sky is green.")
+    with home.chatting(home.script("I see."), "--attach", str(home.folder / "note.txt")) as terminal:
+        terminal.until(f"with the next question: {home.folder}/note.txt")
+        terminal.until(PROMPT)
+        terminal.type("What colour?\r")
+        terminal.until("I see.")
+        terminal.until(PROMPT)
+        terminal.type("/export\r")
+        terminal.until("The sky is green.")
+        terminal.until(PROMPT)
+        terminal.type("/attach\r")
+        terminal.until("nothing is attached")
+        terminal.until(PROMPT)
+        terminal.type("/exit\r")
+        assert terminal.ends() == 0
+
+
 def test_a_prompty_file_answers(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     file = home.folder / "pirate.prompty"
     home.script(["Arr."], ["Arr again."])

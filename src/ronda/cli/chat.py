@@ -108,6 +108,8 @@ class Chat:
         lines = _line_reader(data_folder(storage_config(self.arguments)), self)
         self.say(f"{self.answerer.name} · session '{self.name}' · /help lists the commands")
         await self.show_end()
+        if self.attached:
+            self.say(f"with the next question: {', '.join(self.attached)}")
         while True:
             try:
                 text = await lines.prompt_async(_PROMPT)
