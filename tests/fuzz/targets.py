@@ -18,11 +18,17 @@ from tests.server.http.test_every_place import BODIES
 from tests.server.refusals import Nodding
 from tests.wire.gemini_chunks import call, chunk
 
+from ronda import tool
+from ronda.core.events import ModelFinished
+from ronda.core.parts import AssistantTurn, ToolCall, Usage, user
+from ronda.core.request import ModelRequest
+from ronda.drive import Show
 from ronda.errors import RondaError
 from ronda.journal.memory import MemoryJournal
 from ronda.server.app import App, Server, create_app
-from ronda.server.config import ServerConfig
+from ronda.server.features.table import make_config
 from ronda.server.http.failure import BROKE_DOWN
+from ronda.store.keys import new_key
 from ronda.wire.anthropic import client_stream as anthropic
 from ronda.wire.anthropic.client_answer import read_plain as read_anthropic
 from ronda.wire.gemini import client_answer as gemini
@@ -42,9 +48,38 @@ BODIES_TOO: Final[dict[str, tuple[str, str, Any]]] = {
     "embeddings": ("POST", "/embeddings", {"input": ["a", "b"], "encoding_format": "base64", "dimensions": 2}),
     "a model": ("POST", "/models/unload", {"model_id": "default"}),
     "a key": ("POST", "/keys", {"owner": "ann", "scopes": ["operate"], "expires_in": 60}),
+    "an address for notices": ("POST", "/notices", {"url": "https://93.184.215.14/x", "events": ["run.failed"]}),
+    "a schedule": (
+        "POST", "/schedules",
+        {"cron": "0 9 * * 1-5", "timezone": "Europe/Berlin", "name": "x", "missed": "once", "request": {"input": "go"}},
+    ),
+    # Of a run that waits for a person: words about one that is not there would not be read.
+    "steering a run that waits": ("POST", "/runs/{run}/steer", {"text": "x"}),
+    "a mark of a run that waits": ("PATCH", "/runs/{run}", {"kept": True}),
+    "a decision that is waited for": ("POST", "/agent/approvals/{question}", {"decision": "approve", "message": "x"}),
+    "an answer that is waited for": (
+        "POST", "/runs/{run}/answer", {"id": "{question}", "decision": "approve", "arguments": {}},
+    ),
     "a login": ("POST", "/login", {"key": "rk_x"}),
     "a rendering": ("POST", "/render", {"messages": [{"role": "user", "content": "go"}]}),
-}
+}  # fmt: skip
+PAY: Final = "Pay, please."
+SETTINGS: Final = {"model": "script:test", "notices": True, "schedules": True}
+
+
+class Paying(Nodding):
+    """Calls a tool that a person has to allow first, where it is asked to."""
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        if request.turns[-1] == user(PAY):
+            return ModelFinished(AssistantTurn((ToolCall("call_1", "pay", "{}"),), "tool_calls"), Usage(1, 1))
+        return await super().call(request, show)
+
+
+@tool(approval="ask")
+def pay() -> str:
+    """Pay."""
+    return "paid"
 
 
 class Target(Protocol):
@@ -54,20 +89,44 @@ class Target(Protocol):
 
 
 class ServerUnderTest:
-    """One server for all doors, made anew now and then."""
+    """One server for all doors, made anew now and then. Its only key may do all that a key may."""
 
     def __init__(self) -> None:
         self._left = 0
         self._server: Server | None = None
         self._app: App | None = None
+        self._things: dict[bytes, bytes] = {}
+        self.key = ""
 
     async def app(self) -> App:
         if self._left <= 0 or self._app is None:
             await self.close()
-            self._server = Server(ServerConfig(model="script:test"), MemoryJournal(), provider=Nodding())
+            self._server = Server(make_config(SETTINGS), MemoryJournal(), provider=Paying(), tools=[pay])
+            self.key, row = new_key("ann", 0.0, ("operate", "operate:write"))
+            await self._server.catalog.keys.add(row)
             self._app, self._left = create_app(self._server), FRESH_AFTER
+            self._things = {}
         self._left -= 1
         return self._app
+
+    async def ask(self, method: str, path: str, parts: Sequence[bytes]) -> tuple[int, bytes]:
+        return await ask(await self.app(), self.key, method, path, parts)
+
+    async def things(self) -> dict[bytes, bytes]:
+        """What stands for a run that waits, and for its question."""
+        if not self._things:
+            asked = json.dumps({"messages": [{"role": "user", "content": PAY}]}).encode()
+            app = await self.app()  # one and the same for both
+            status, _ = await ask(app, self.key, "POST", "/v1/chat/completions", [asked])
+            _, listed = await ask(app, self.key, "GET", "/v1/agent/approvals", [])
+            assert status == 200
+            [waiting] = json.loads(listed)["data"]
+            self._things = {b"{run}": waiting["run_id"].encode(), b"{question}": waiting["approval_id"].encode()}
+        return self._things
+
+    def forget_things(self) -> None:
+        """They were decided about."""
+        self._things = {}
 
     async def close(self) -> None:
         if self._server is not None:
@@ -75,15 +134,19 @@ class ServerUnderTest:
             self._server = self._app = None
 
 
-def _scope(kind: str, path: str, method: str = "POST") -> dict[str, Any]:
-    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+def _scope(kind: str, path: str, key: str, method: str = "POST") -> dict[str, Any]:
+    headers = [
+        (b"host", b"127.0.0.1"),
+        (b"content-type", b"application/json"),
+        (b"authorization", b"Bearer " + key.encode()),
+    ]
     scope: dict[str, Any] = {"type": kind, "path": path, "query_string": b"", "headers": headers, "scheme": "http"}
     scope |= {"client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80), "root_path": "", "http_version": "1.1"}
     more: dict[str, Any] = {"method": method} if kind == "http" else {"subprotocols": []}
     return scope | more
 
 
-async def ask(app: App, method: str, path: str, parts: Sequence[bytes]) -> tuple[int, bytes]:
+async def ask(app: App, key: str, method: str, path: str, parts: Sequence[bytes]) -> tuple[int, bytes]:
     """The status and the body of an answer, without a socket."""
     waiting: list[Message] = [{"type": "http.request", "body": one, "more_body": True} for one in parts]
     waiting.append({"type": "http.request", "body": b"", "more_body": False})
@@ -104,7 +167,7 @@ async def ask(app: App, method: str, path: str, parts: Sequence[bytes]) -> tuple
             body.append(message.get("body", b""))
 
     async with asyncio.timeout(HANGS):
-        await app(_scope("http", path, method), receive, send)
+        await app(_scope("http", path, key, method), receive, send)
     return status, b"".join(body)
 
 
@@ -115,12 +178,18 @@ class Body:
         self.name = f"body of {name}"
         self._under_test = under_test
         self._method, self._path, self._body = method, f"/v1{path}", body
+        self._is_of_things = "{" in path
+        self._decides = "{question}" in f"{path} {body}"
 
     async def try_one(self, chance: random.Random) -> str | None:
-        data = mutated_json(self._body, chance)
+        data, path = mutated_json(self._body, chance), self._path
         try:
-            app = await self._under_test.app()
-            status, body = await ask(app, self._method, self._path, pieces(data, chance))
+            if self._is_of_things:
+                for name, found in (await self._under_test.things()).items():
+                    data, path = data.replace(name, found), path.replace(name.decode(), found.decode())
+            status, body = await self._under_test.ask(self._method, path, pieces(data, chance))
+            if self._decides and status < 300:
+                self._under_test.forget_things()
         except Exception as error:
             return f"{type(error).__name__}: {error} at {data[:2000]!r}"
         if status == 0 or (status >= 500 and status != MODEL_FAILED) or BROKE_DOWN.message.encode() in body:
@@ -177,7 +246,7 @@ class Socket:
         try:
             app = await self._under_test.app()
             async with asyncio.timeout(2 * HANGS):
-                await app(_scope("websocket", self._path), receive, send)
+                await app(_scope("websocket", self._path, self._under_test.key), receive, send)
         except Exception as error:
             return f"{type(error).__name__}: {error} at {sent!r:.2000}"
         broken = [one for one in heard if BROKE_DOWN.message in one]
@@ -228,13 +297,12 @@ async def make_targets(under_test: ServerUnderTest) -> list[Target]:
                 Body(under_test, f"{name}, small{', streamed' if stream else ''}", "POST", f"/{PATHS[name]}", body)
             )
     # Our clients read what our server writes: the best seeds there are.
-    app = await under_test.app()
     for name in NAMES:
         if name in _CLIENTS:
             make, read_plain = _CLIENTS[name]
             for stream, read in ((True, _fed(make)), (False, _joined(read_plain))):
                 asked = json.dumps(body_for(name, stream=stream)).encode()
-                _, seed = await ask(app, "POST", f"/v1/{PATHS[name]}", [asked])
+                _, seed = await under_test.ask("POST", f"/v1/{PATHS[name]}", [asked])
                 found.append(Stream(f"{name}, {'streamed' if stream else 'plain'}", read, seed))
     said = [
         chunk({"text": "Hello."}),
