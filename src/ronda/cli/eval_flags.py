@@ -7,15 +7,15 @@ from typing import Final
 from ronda.cli.flags import Flags
 
 EXAMPLES: Final = """\
-examples:
-  ronda eval weather.eval.yaml                            run every case, print what failed first
-  ronda eval weather.eval.yaml -m openai-chat:gpt-5.5 -m local:smollm2       two models side by side
-  ronda eval weather.eval.yaml --repeat 5 -j 8            each case five times: pass@5 and pass^5
-  ronda eval weather.eval.yaml --max-cost 0.50            begin no case after half a dollar
-  ronda eval weather.eval.yaml --resume                   go on where the last one was stopped
-  ronda eval weather.eval.yaml --json now.json --baseline before.json        what became better, what worse
-  ronda eval weather.eval.yaml --journal runs.db          keep the runs in a file of your own
-  ronda eval weather.eval.yaml --from-journal runs.db     score them again; no model is called
+examples, with the flags behind 'ronda eval weather.eval.yaml':
+  (none)                                  run every case, print what failed first
+  -m openai-chat:gpt-5.5 -m local:smollm2 two models side by side
+  --repeat 5 -j 8                         each case five times: pass@5 and pass^5
+  --max-cost 0.50                         begin no case after half a dollar
+  --resume                                continue where the last one was stopped
+  --json now.json --baseline before.json  what became better, what worse
+  --journal runs.db                       keep the runs in a file of your own
+  --from-journal runs.db                  score them again; no model is called
 
 ends with:
   0  every case passed
