@@ -19,6 +19,7 @@ from tests.cli.commands import script, shown
 from tests.timeouts import TIMEOUT
 
 import ronda
+from ronda.cli.commands import COMMANDS
 from ronda.cli.main import parse
 from ronda.cli.settings import read_config
 
@@ -82,6 +83,15 @@ def test_help_of_a_command_names_its_flags(capsys: pytest.CaptureFixture[str], c
 
     assert code == 0
     assert [flag for flag in flags if flag not in out] == []
+
+
+@pytest.mark.parametrize("command", [one.name for one in COMMANDS])
+def test_help_fits_a_terminal_of_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = shown(capsys, command, "--help")
+    assert [line for line in out.splitlines() if len(line) > 80] == []
 
 
 def test_no_command_at_all_is_exit_2_with_what_can_be_done(capsys: pytest.CaptureFixture[str]) -> None:

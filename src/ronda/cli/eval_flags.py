@@ -8,11 +8,11 @@ from ronda.cli.flags import Flags
 
 EXAMPLES: Final = """\
 examples, with the flags behind 'ronda eval weather.eval.yaml':
-  (none)                                  run every case, print what failed first
+  (none)                                  run every case; failures stand on top
   -m openai-chat:gpt-5.5 -m local:smollm2 two models side by side
-  --repeat 5 -j 8                         each case five times: pass@5 and pass^5
+  --repeat 5 -j 8                         each case five times: pass@5, pass^5
   --max-cost 0.50                         begin no case after half a dollar
-  --resume                                continue where the last one was stopped
+  --resume                                continue where the last one stopped
   --json now.json --baseline before.json  what became better, what worse
   --journal runs.db                       keep the runs in a file of your own
   --from-journal runs.db                  score them again; no model is called
