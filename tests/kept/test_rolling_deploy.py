@@ -24,7 +24,7 @@ from ronda.core.events import Asked, Event, ModelFinished, ModelStarted, RunStar
 from ronda.core.parts import AssistantTurn, ToolCall, user
 from ronda.core.plan import Plan
 from ronda.host.log import until_over
-from ronda.journal import Journal
+from ronda.journal import Journal, RunQuery
 from ronda.providers.script import ScriptedModel, says
 from ronda.server.app import Server, create_app
 from ronda.store.catalog import Catalog
@@ -34,12 +34,14 @@ Opened = Callable[[], AbstractAsyncContextManager[tuple[Journal, Catalog]]]
 
 QUEUED, WAITING, LEFT = "run_" + "a" * 24, "run_" + "b" * 24, "run_" + "c" * 24
 NEWS = {"type": "weather_checked", "clouds": 3}
+COLUMN = "of_the_future INTEGER NOT NULL DEFAULT 7"
 WIDE = QueueLimits(10, 10, 10)
 
 
 class Store(NamedTuple):
     open: Opened
     rewrite: Callable[[str], None]
+    add_columns: Callable[[], int]  # to how many tables
 
 
 def add_news(body: bytes) -> bytes:
@@ -57,7 +59,17 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
                 number, body = db.execute(f"SELECT max(number), body FROM event WHERE {found}", (run,)).fetchone()
                 db.execute(f"UPDATE event SET body = ? WHERE {found} AND number = ?", (add_news(body), run, number))
 
-        return Store(lambda: make.opened_folder(tmp_path), rewrite_file)
+        def widen_files() -> int:
+            found = 0
+            for name in ("journal", "catalog"):
+                with closing(sqlite3.connect(tmp_path / f"{name}.db")) as db, db:
+                    tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+                    for (table,) in db.execute(tables).fetchall():
+                        db.execute(f'ALTER TABLE "{table}" ADD COLUMN {COLUMN}')
+                        found += 1
+            return found
+
+        return Store(lambda: make.opened_folder(tmp_path), rewrite_file, widen_files)
     address: str = request.getfixturevalue("postgres")
 
     def rewrite_row(run: str) -> None:
@@ -69,7 +81,15 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
             values = (add_news(bytes(body)), run, number)
             db.execute("UPDATE event SET body = %s WHERE run = %s AND number = %s", values)
 
-    return Store(lambda: make.opened_database(address), rewrite_row)
+    def widen_tables() -> int:
+        with psycopg.connect(address) as db:
+            names = db.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()")
+            tables = [name for (name,) in names.fetchall()]
+            for table in tables:
+                db.execute(f'ALTER TABLE "{table}" ADD COLUMN {COLUMN}'.encode())
+            return len(tables)
+
+    return Store(lambda: make.opened_database(address), rewrite_row, widen_tables)
 
 
 async def write_as_newer(store: Store) -> None:
@@ -162,3 +182,19 @@ async def test_what_a_newer_ronda_has_begun_is_shown_and_not_driven(store: Store
     assert {run: len(found) for run, found in events.items()} == {WAITING: 5, LEFT: 4}  # nothing was added
     assert isinstance(model, ScriptedModel)
     assert model.heard == []
+
+
+async def test_a_column_that_a_newer_ronda_has_added_to_any_table_is_no_hindrance(store: Store) -> None:
+    async with store.open() as (_, catalog):
+        await catalog.write(lambda db: None)  # its tables are made with what is written first
+    tables = store.add_columns()
+    async with store.open() as (journal, catalog):
+        answers = await make.fill(journal, catalog)  # which writes to every table
+    async with store.open() as (journal, catalog):
+        keys = [key.id for key in await catalog.keys.all()]
+        listed = await journal.list_runs(RunQuery(make.OWNER))
+
+    assert tables > 40
+    assert answers["response"]["status"] == "completed"
+    assert make.KEY.id in keys
+    assert len(listed.runs) == 5

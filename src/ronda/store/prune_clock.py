@@ -49,7 +49,9 @@ class PruneClock:
         at = now if before is None else min(now, before + STEP + passed)
         self._report(now - at)
         self._advanced = measured
-        statement = f"INSERT INTO {self._table} VALUES (?, ?) ON CONFLICT (what) DO UPDATE SET at = excluded.at"
+        statement = (
+            f"INSERT INTO {self._table} (what, at) VALUES (?, ?) ON CONFLICT (what) DO UPDATE SET at = excluded.at"
+        )
         db.execute(statement, (self._what, at))
         return at
 

@@ -112,7 +112,7 @@ class Parrots(Feature):
         owner = request.owner
 
         def count(db: Sql) -> None:
-            statement = """INSERT INTO parrot_request VALUES (?, 1)
+            statement = """INSERT INTO parrot_request (owner, count) VALUES (?, 1)
                 ON CONFLICT (owner) DO UPDATE SET count = parrot_request.count + 1"""
             db.execute(statement, (owner,))
 

@@ -62,7 +62,11 @@ class SignIns(TableStore):
         def add(db: Sql) -> None:
             kept = "SELECT id FROM sign_in WHERE key = ? ORDER BY created DESC LIMIT ?"
             db.execute(f"DELETE FROM sign_in WHERE key = ? AND id NOT IN ({kept})", (key, key, MAX_PER_KEY - 1))
-            db.execute("INSERT INTO sign_in VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+            db.execute(
+                """INSERT INTO sign_in (id, hash, previous, key, created, rotated, expires)
+                   VALUES (?, ?, ?, ?, ?, ?, ?)""",
+                values,
+            )
 
         await self._tables.write(add)
         return cookie, row
