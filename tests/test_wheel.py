@@ -34,6 +34,8 @@ def test_it_asks_for_the_library_alone_and_names_its_pythons(wheel: Path) -> Non
 
     assert {one.name for one in required if one.marker is None} == needed() - {"markupsafe"}  # which jinja2 brings
     assert metadata["Version"] == "0.1.0"
+    assert "AI agents" in metadata["Summary"]
+    assert str(metadata.get_payload()).startswith("# Ronda\n")  # what a package index shows
     pythons = [f"Programming Language :: Python :: 3.{minor}" for minor in (11, 12, 13, 14)]
     assert [line for line in metadata.get_all("Classifier", []) if ":: 3." in line] == pythons
 
