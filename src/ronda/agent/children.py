@@ -143,7 +143,7 @@ async def _find_begun(parent: LiveRun, call: str, child: str) -> EarlierChild | 
 
 def _answers_as_facts(run: Run, answers: list[Answered]) -> list[Fact]:
     """What people answered at the parent: facts of the child, unless it has them."""
-    told: list[Fact] = []
+    facts: list[Fact] = []
     for answer in answers:
         if answer.decision == "expired" or answer.id not in [question.id for question in run.questions]:
             continue
@@ -151,9 +151,9 @@ def _answers_as_facts(run: Run, answers: list[Answered]) -> list[Fact]:
             check_answer(run, answer)
         except BadRequest as error:
             answer = Answered(answer.id, "deny", message=str(error), by=answer.by)
-        told.append(replace(answer, at=time.time()))
-        run.apply(told[-1])
-    return told
+        facts.append(replace(answer, at=time.time()))
+        run.apply(facts[-1])
+    return facts
 
 
 async def _run(

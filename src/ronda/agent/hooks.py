@@ -65,8 +65,8 @@ class Hooks:
         return None
 
 
-async def _answer(said: Changed[T]) -> T | None:
-    return await said if isawaitable(said) else said
+async def _answer(returned: Changed[T]) -> T | None:
+    return await returned if isawaitable(returned) else returned
 
 
 class _HookedProvider:

@@ -351,12 +351,12 @@ def _failure(run: Run, *, of_file: bool) -> RunEnded:
         return ToolMissing(message, run.turns, run=run.id)
     if run.failure is not None and run.failure.tries > 1:
         tries = run.failure.tries
-        said = (
+        problem = (
             f"LLM call failed after {tries} retries"
             if of_file
             else f"the model was asked {tries} times, and failed each time"
         )
-        message = f"{said}: {message}"  # of a file: in the words that Prompty prescribes
+        message = f"{problem}: {message}"  # of a file: in the words that Prompty prescribes
     return ExecuteError(message, run.turns, run=run.id)
 
 

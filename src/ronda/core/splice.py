@@ -93,8 +93,8 @@ def last_exchanges(turns: Sequence[Turn], asked: int) -> Iterator[Exchange]:
     it on the way is no question of its own."""
     question = next((turn for turn in reversed(turns[:asked]) if type(turn) is UserTurn), None)
     if question is not None and any(type(turn) is AssistantTurn for turn in turns[asked:]):
-        said = str(_question_key(question)[0])
-        yield from [(said, text) for text in _answer(turns, asked, len(turns)).texts or () if text]
+        words = str(_question_key(question)[0])
+        yield from [(words, text) for text in _answer(turns, asked, len(turns)).texts or () if text]
 
 
 def _from_root(incoming: Sequence[Turn]) -> SplicedConversation:

@@ -235,8 +235,8 @@ def error_text(error: Exception) -> str:
 
 def describe_error(error: BaseException) -> str:
     """As Python shows it: the words of many exceptions say nothing without their names (`KeyError: 'no'`)."""
-    kind, said = type(error).__name__, as_text(_public(error))
-    return f"{kind}: {said}" if said else kind
+    kind, message = type(error).__name__, as_text(_public(error))
+    return f"{kind}: {message}" if message else kind
 
 
 def _public(error: BaseException) -> str:

@@ -50,8 +50,8 @@ async def write_page(
     end = len(turns) if before is None else min(before, len(turns))
     begin = max(0, end - limit)
     for run in dict.fromkeys([place.run for place in places[begin:end] if place.run]):
-        said = [(turn, place) for turn, place in zip(turns, places, strict=True) if place.run == run]
-        _fill_in(said, await read_run(run))
+        placed_turns = [(turn, place) for turn, place in zip(turns, places, strict=True) if place.run == run]
+        _fill_in(placed_turns, await read_run(run))
     data = [_write_turn(number, turns[number], places[number]) for number in range(begin, end)]
     shown = {**summary_of(row), "branch": str(tip), "branches": await branches_of(host, key, row)}
     return {**shown, "data": data, "has_more": begin > 0, "next": str(begin) if begin else None}
@@ -66,12 +66,12 @@ def _places(path: Sequence[NodeRow]) -> list[TurnPlace]:
     return places
 
 
-def _fill_in(said: Sequence[tuple[Turn, TurnPlace]], events: Sequence[Event]) -> None:
+def _fill_in(placed_turns: Sequence[tuple[Turn, TurnPlace]], events: Sequence[Event]) -> None:
     """What the events of a run say about its turns; without events, rounds are counted."""
     started = [event.at for event in events if type(event) is RunStarted]
     finished = _finished_rounds(events)
     counted, last = -1, None
-    for turn, place in said:
+    for turn, place in placed_turns:
         if place.is_asked:
             place.at = started[0] if started else place.at
         elif type(turn) is AssistantTurn:

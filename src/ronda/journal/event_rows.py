@@ -82,8 +82,8 @@ def _decode_known(body: bytes, decode: Callable[[bytes], list[Event]]) -> list[E
         if kind in _KINDS:
             events += decode(b"[" + one + b"]")
         else:
-            said = f"passed over an event that this Ronda does not know, of the kind {kind[:100]!r}"
-            events.append(Warned(said, code=_UNKNOWN))
+            message = f"passed over an event that this Ronda does not know, of the kind {kind[:100]!r}"
+            events.append(Warned(message, code=_UNKNOWN))
     return events
 
 

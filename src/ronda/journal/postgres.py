@@ -408,8 +408,12 @@ class _Commits:
         try:
             self._write_batch(portions)
         except Exception as error:  # whatever it is, those that wait must hear of it, or would wait for ever
-            told = "the server's database did not take this; the server's log says why"
-            why = error if isinstance(error, RondaError) else RemoteStoreError(self._database.place, str(error), told)
+            client_message = "the server's database did not take this; the server's log says why"
+            why = (
+                error
+                if isinstance(error, RondaError)
+                else RemoteStoreError(self._database.place, str(error), client_message)
+            )
             left = [portion for portion in portions if portion.error is None]
             if len(left) > 1 and isinstance(error.__cause__, psycopg.DataError | psycopg.ProgrammingError):
                 for portion in left:

@@ -141,10 +141,10 @@ class ForeignChat:
 
     def _written(self, calls: Sequence[Call]) -> str:
         """What the template writes for these calls in an answer, without what it writes around any answer."""
-        said = self._render([_QUESTION, _assistant(_SAID)])
+        rendered = self._render([_QUESTION, _assistant(_SAID)])
         called = self._render([_QUESTION, _calling(calls)])
         asked = self._render([_QUESTION], add_generation_prompt=True)
-        return written_after(asked, called).removesuffix(said.rpartition(_SAID)[2]) if _SAID in said else ""
+        return written_after(asked, called).removesuffix(rendered.rpartition(_SAID)[2]) if _SAID in rendered else ""
 
     def _render(self, messages: list[Message], *, add_generation_prompt: bool = False) -> str:
         body = {"messages": messages, "tools": [_TOOL], "add_generation_prompt": add_generation_prompt}
@@ -173,14 +173,14 @@ class ForeignChat:
     def count_opening(self) -> int:
         return self._engine.count(self._opening or "")
 
-    def insist(self, body: dict[str, Any], choice: ToolChoice, said: str = "", spent: int = 0) -> dict[str, Any]:
+    def insist(self, body: dict[str, Any], choice: ToolChoice, beginning: str = "", spent: int = 0) -> dict[str, Any]:
         """The same, with one call that has begun after what was said, in so many tokens. No stop of a caller's cuts it short.
 
         One, since a model that was made to call goes on calling where it may, and most of the engine's grammars let it: the
         second call ends the answer (`reading.ToldParts`).
         """
         assert self._opening is not None
-        begun = _assistant(said + self._opening)
+        begun = _assistant(beginning + self._opening)
         forced = {**body, **_GO_ON, "messages": [*body["messages"], begun]}
         forced |= {"tool_choice": "required", "parallel_tool_calls": False, "timings_per_token": True}
         if choice.names:

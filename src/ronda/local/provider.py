@@ -293,17 +293,17 @@ class LocalModel:
                 {**body, "grammar": guided, "n_predict": min(budget, SMALL_MAX_TOKENS)}, prompt, thinking
             )
         deadline = min(max(budget // 4, EARLIEST_DEADLINE), LATEST_DEADLINE)
-        told: list[str] = []
+        messages: list[str] = []
         if request.choice.mode == "required":
             if budget > deadline and not decodes_in_one_step(self._family):
-                self._grammar(request, deadline, deadline, thinking=True, tell=told.append)  # refused now or never
+                self._grammar(request, deadline, deadline, thinking=True, tell=messages.append)  # refused now or never
                 body["n_predict"] = budget - deadline
                 body["stop"] = [*body.get("stop", ()), *call_marks(self._family)]
-                return _PreparedCall(body, prompt, thinking, deadline, tuple(told))
+                return _PreparedCall(body, prompt, thinking, deadline, tuple(messages))
             body.pop("stop", None)  # nothing a caller wants to stop at may cut a call short
-        if grammar := self._grammar(request, budget, deadline, thinking, tell=told.append):
+        if grammar := self._grammar(request, budget, deadline, thinking, tell=messages.append):
             body["grammar"] = grammar
-        return _PreparedCall(body, prompt, thinking, warnings=tuple(told))
+        return _PreparedCall(body, prompt, thinking, warnings=tuple(messages))
 
     def _guided_choice(self, request: ModelRequest, settings: Settings) -> ToolChoice | None:
         guides = self.guides_calls if settings.guide_calls is None else settings.guide_calls

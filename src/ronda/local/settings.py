@@ -113,11 +113,11 @@ def avoid_loops(body: dict[str, Any], ends: Sequence[int]) -> dict[str, Any]:
 
     `ends` are the tokens that end an answer.
     """
-    said = body if body.keys() & _AGAINST_LOOPS else {**DRY, **body}
+    samplers = body if body.keys() & _AGAINST_LOOPS else {**DRY, **body}
     if not ends or body.get("ignore_eos"):
-        return said
+        return samplers
     bias = dict.fromkeys(ends, END_BIAS) | {int(token): value for token, value in body.get("logit_bias", ())}
-    return {**said, "logit_bias": [list(pair) for pair in bias.items()]}
+    return {**samplers, "logit_bias": [list(pair) for pair in bias.items()]}
 
 
 def _read_logprobs(options: Options, body: dict[str, Any]) -> int | None:

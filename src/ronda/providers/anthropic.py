@@ -61,8 +61,8 @@ class Anthropic:
     ) -> None:
         self._model = model
         self._home = maker(API, base_url or DEFAULT_URL, account or key)
-        self._url, said = endpoint(base_url or DEFAULT_URL)
-        self._version = version or said or VERSION
+        self._url, version_in_url = endpoint(base_url or DEFAULT_URL)
+        self._version = version or version_in_url or VERSION
         self._key = key
         self._timeouts = timeouts or Timeouts()
         self._routes = routes

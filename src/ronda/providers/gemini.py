@@ -101,9 +101,9 @@ class Gemini:
 
 def endpoint(base_url: str, model: str, method: str, query: str = "") -> str:
     """A model may be a path of its own (tunedModels/…, endpoints/…), and a base address may carry a query."""
-    address, _, said = base_url.partition("?")
+    address, _, base_query = base_url.partition("?")
     path = model if "/" in model else f"models/{model}"
-    queries = "&".join(part for part in (said, query) if part)
+    queries = "&".join(part for part in (base_query, query) if part)
     return f"{address.rstrip('/')}/{path}:{method}" + (f"?{queries}" if queries else "")
 
 

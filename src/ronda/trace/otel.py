@@ -404,12 +404,12 @@ def _message(turn: Turn) -> dict[str, Any]:
         case SystemTurn(text=text):
             return {"role": "system", "parts": [{"type": "text", "content": text}]}
         case UserTurn(parts=parts):
-            told = [
+            shown = [
                 {"type": "text", "content": said} if (said := getattr(part, "text", None)) is not None
                 else {"type": type(part).__name__.lower()}
                 for part in parts
             ]  # fmt: skip
-            return {"role": "user", "parts": told}
+            return {"role": "user", "parts": shown}
         case AssistantTurn():
             calls = [
                 {"type": "tool_call", "id": call.id, "name": call.name, "arguments": redact(call.arguments)}

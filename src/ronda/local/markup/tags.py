@@ -198,9 +198,9 @@ class TagCalls:
         end, tag = self._tag(text, at, self._tags.end_key)
         if tag is not None:
             self._key = tag if self._tags.value else _name_in(tag)
-            said = _IS_TEXT.search(tag) if not self._tags.value else None
+            text_mark = _IS_TEXT.search(tag) if not self._tags.value else None
             is_text = self._types.get((self._name, self._key)) == _TEXT
-            self._streams = is_text if said is None else said[1] == "true" or said[2] == "string"
+            self._streams = is_text if text_mark is None else text_mark[1] == "true" or text_mark[2] == "string"
             out.arguments(("" if self._first else ", ") + f'"{escape_piece(self._key)}": ')
             out.arguments('"' if self._streams else "")
             self._first = False

@@ -72,10 +72,10 @@ class KeptRuns(Source):
         with_handoffs: bool = False,
     ) -> Answer:
         """`frames`: what numbers the writer's pieces. `with_handoffs`: runs that one hands over to are part of the answer."""
-        for sibling, (events, told) in enumerate(zip(self._found, self._since, strict=True)):
-            if told > 1:
+        for sibling, (events, since) in enumerate(zip(self._found, self._since, strict=True)):
+            if since > 1:
                 assert isinstance(writer, PausingWriter)  # the writers of doors whose answers resume are
-                writer.skip(sibling, events[1:told])
+                writer.skip(sibling, events[1:since])
         followers: list[Following] = [*self._followers]
         if with_handoffs and isinstance(writer, ChainWriter):
             find = partial(kept_leg_after, self._all_runs)

@@ -46,9 +46,9 @@ class Answers:
         """Tell a run what was decided."""
         return (await self.answer_questions(owner, {run: [answer]}))[run]
 
-    async def steer(self, run: str, owner: str, said: Steered) -> LiveRun:
+    async def steer(self, run: str, owner: str, steered: Steered) -> LiveRun:
         """Tell a run something that its model hears with its next call; one that waits for people goes on waiting."""
-        return (await self.answer_questions(owner, {run: [said]}))[run]
+        return (await self.answer_questions(owner, {run: [steered]}))[run]
 
     async def answer_questions(self, owner: str, answers: AnswersByRun, *, waits: bool = False) -> dict[str, LiveRun]:
         """Tell runs what was decided. `waits`: a client stays with those that are resumed here when they ask again."""
@@ -78,13 +78,13 @@ class Answers:
                 self._runs.sessions.over_soon(run)
             raise
         # Nothing waits before all of them have it, so that one commit has it.
-        told = {run: live for run, live in lives.items() if live is not None}
-        receipts = {run: [live.submit(answer) for answer in answers[run]] for run, live in told.items()}
+        live_runs = {run: live for run, live in lives.items() if live is not None}
+        receipts = {run: [live.submit(answer) for answer in answers[run]] for run, live in live_runs.items()}
         for live in opened.values():
             use_rights(rights_of(live.run.start))
             live.start(self._over)
-        await asyncio.gather(*[live.tell(receipts[run]) for run, live in told.items()])
-        return told
+        await asyncio.gather(*[live.tell(receipts[run]) for run, live in live_runs.items()])
+        return live_runs
 
     def _is_driven(self, run: str, owner: str) -> bool:
         live = self._runs.live.get(run)

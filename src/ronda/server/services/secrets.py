@@ -31,16 +31,20 @@ class _Trusted:
         return capabilities_of(self._provider)
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
-        told = replace(request, tools=self._told_tools(request.tools), options=self._told_options(request.options))
-        return await self._provider.call(told, show)
+        with_secrets = replace(
+            request, tools=self._told_tools(request.tools), options=self._told_options(request.options)
+        )
+        return await self._provider.call(with_secrets, show)
 
     def _told_tools(self, tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
-        known, told = self._tools
+        known, with_secrets = self._tools
         if known is not tools:
             natives = self._secrets.declarations
-            told = tuple([replace(tool, native=natives[tool.name]) if tool.name in natives else tool for tool in tools])
-            self._tools = (tools, told)
-        return told
+            with_secrets = tuple(
+                [replace(tool, native=natives[tool.name]) if tool.name in natives else tool for tool in tools]
+            )
+            self._tools = (tools, with_secrets)
+        return with_secrets
 
     def _told_options(self, options: Options) -> Options:
         fields = {name: value for name, value in self._secrets.fields.items() if name in options.extra}

@@ -102,10 +102,10 @@ def _answer(channel: int, request: bytes) -> None:
             read = (
                 read_pdf(data) if wanted["kind"] == "pdf" else read_html(data.decode("utf-8", "replace"), wanted["url"])
             )
-            said = {"title": read[0], "text": read[1]}
+            report = {"title": read[0], "text": read[1]}
         except Exception as error:  # hostile pages bring anything out of the parsers
-            said = {"problem": type(error).__name__}
-        frame = json.dumps(said).encode("ascii")
+            report = {"problem": type(error).__name__}
+        frame = json.dumps(report).encode("ascii")
         status = 0
         _write(channel, frame)
     finally:

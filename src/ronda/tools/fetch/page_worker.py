@@ -175,11 +175,11 @@ class _Worker:
         except (TimeoutError, ToolFailed):
             return PageText(problem=TOO_MUCH)
         try:
-            said = msgspec.json.decode(answer, type=PageText)
+            page = msgspec.json.decode(answer, type=PageText)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return PageText(problem=TOO_MUCH)
         self.is_ready = True
-        return replace(said, problem=TOO_MUCH) if said.problem == "ended" else said
+        return replace(page, problem=TOO_MUCH) if page.problem == "ended" else page
 
     async def close(self) -> None:
         self.is_ready = False

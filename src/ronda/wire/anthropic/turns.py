@@ -139,8 +139,8 @@ def write_assistant(
             why = "names have letters, digits, '_' and '-' here, 64 at most"
             changes.tell("name_rewritten", f"the tool '{call.name}' is called '{name}'", why)
     texts = [part.text for part in turn.parts if not isinstance(part, (Reasoning, ToolCall)) and part.text.strip()]
-    if said := wordless_note(turn, changes):
-        texts = [said]
+    if note := wordless_note(turn, changes):
+        texts = [note]
     blocks = [text_block(text) for text in texts] + [write_call(call, names, ids) for call in calls]
     return encode_message(blocks)[1:-1]
 

@@ -173,8 +173,8 @@ class Contents:
                 case Text(text=text) | Refusal(text=text):
                     if text:
                         parts.append({"text": text})
-        if said := wordless_note(turn, self._changes):
-            parts.append({"text": said})
+        if note := wordless_note(turn, self._changes):
+            parts.append({"text": note})
         return parts
 
     # ---- results ----------------------------------------------------------------------------------------------------

@@ -171,8 +171,8 @@ def _event(value: object) -> bytes:
 
 
 def _prompt(start: RunStarted) -> str:
-    said = [turn for turn in start.turns if isinstance(turn, UserTurn)]
-    return "".join([part.text for part in said[-1].parts if isinstance(part, Text)]) if said else ""
+    prompts = [turn for turn in start.turns if isinstance(turn, UserTurn)]
+    return "".join([part.text for part in prompts[-1].parts if isinstance(part, Text)]) if prompts else ""
 
 
 # ---- token probabilities: the loop carries them in the shape of Chat Completions --------------------------------------------

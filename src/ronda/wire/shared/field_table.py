@@ -59,7 +59,7 @@ class Table:
 
     def names(self, fate: str) -> frozenset[str]:
         """Those whose fate begins with this word."""
-        return frozenset([name for name, said in self.fates.items() if said.startswith(fate)])
+        return frozenset([name for name, its_fate in self.fates.items() if its_fate.startswith(fate)])
 
 
 def _reader(kind: Any) -> Callable[[Mapping[str, Raw], str], Any]:

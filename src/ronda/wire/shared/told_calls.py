@@ -100,9 +100,9 @@ def recorded_turns(records: Sequence[Record]) -> list[Turn]:
         result = ToolResult(call_id, record.result_content, record.failed)
         rounds.setdefault(record.round, []).append(ToldCall(ToolCall(call_id, record.name, record.arguments), result))
     turns: list[Turn] = []
-    for _, told in sorted(rounds.items()):
-        turns.append(AssistantTurn(tuple([one.call for one in told]), "tool_calls"))
-        turns.append(ToolTurn(tuple([one.result for one in told if one.result is not None])))
+    for _, calls in sorted(rounds.items()):
+        turns.append(AssistantTurn(tuple([one.call for one in calls]), "tool_calls"))
+        turns.append(ToolTurn(tuple([one.result for one in calls if one.result is not None])))
     return turns
 
 

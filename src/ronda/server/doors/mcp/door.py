@@ -52,12 +52,12 @@ def make_server(parts: McpParts) -> SdkServer[Any]:
         if tool is None:
             known = ", ".join([one.name for one in found[:20]])
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name[:200]!r}; there is {known}")
-        told = 0
+        progress = 0
 
         async def tell(text: str) -> None:
-            nonlocal told
-            told += 1
-            await context.session.report_progress(told, None, text)
+            nonlocal progress
+            progress += 1
+            await context.session.report_progress(progress, None, text)
 
         result = await call(parts.answering, parts.models, owner, tool, params.arguments or {}, tell)
         content: list[types.ContentBlock] = [types.TextContent(type="text", text=result.text)]

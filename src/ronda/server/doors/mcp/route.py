@@ -127,5 +127,5 @@ def _read(body: bytes) -> _Message | Json | None:
         if message.method is not None or message.result is not UNSET or message.error is not UNSET:
             return message
         problem = "it has no 'method'"
-    said = {"code": _INVALID_REQUEST, "message": f"this is no JSON-RPC 2.0 message: {problem}"}
-    return Json(msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": said}), 400)
+    problem_body = {"code": _INVALID_REQUEST, "message": f"this is no JSON-RPC 2.0 message: {problem}"}
+    return Json(msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": problem_body}), 400)

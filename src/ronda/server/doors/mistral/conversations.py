@@ -354,13 +354,13 @@ class ConversationsDoor:
         )
 
     async def restart(self, incoming: Incoming) -> ASGIApp:
-        said, wish = await incoming.read(self._max_body, read_restart)
+        body, wish = await incoming.read(self._max_body, read_restart)
         row = await self._row(incoming)
         history = await self._history(incoming, row, await self._catalog.conversations.runs(incoming.owner, row.id))
-        rows = history.before(said.from_entry_id)
+        rows = history.before(body.from_entry_id)
         shared = [ConversationRun(kept, one.run, one.events) for kept, one in zip(rows, history.runs, strict=False)]
         last = shared[-1]
-        about = restart_body(agent_after(read_conversation(row.body), last), said)
+        about = restart_body(agent_after(read_conversation(row.body), last), body)
         whole = last.run if last.row.upto is None else None
         turns = join_history(turns_before(shared), whole, turns_of(wish.entries))
         if not wish.entries and isinstance(turns[-1], AssistantTurn):

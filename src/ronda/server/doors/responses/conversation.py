@@ -183,12 +183,11 @@ async def _told_calls(responses: _Responses, ids: Sequence[str]) -> dict[str, To
     for call_id in reversed(ids):
         runs.add(run_of(call_id) or "")
         response = await responses.of_item(call_id) if len(runs) <= MAX_RECALLED else None
-        told = (
-            None if response is None else {own_id(key): told for key, told in response.answer.told.items()}.get(call_id)
-        )
-        if response is not None and told is not None and told.result is not None:
-            spec = response.run.tools.get(told.call.name)
-            marks = marks_of((*told.result.marks, *(() if spec is None else spec.labels)))
-            result = replace(told.result, call_id=call_id, marks=tuple(sorted(marks)))
-            found[call_id] = ToldCall(replace(told.call, id=call_id), result)
+        calls = {} if response is None else {own_id(key): call for key, call in response.answer.told.items()}
+        told_call = calls.get(call_id)
+        if response is not None and told_call is not None and told_call.result is not None:
+            spec = response.run.tools.get(told_call.call.name)
+            marks = marks_of((*told_call.result.marks, *(() if spec is None else spec.labels)))
+            result = replace(told_call.result, call_id=call_id, marks=tuple(sorted(marks)))
+            found[call_id] = ToldCall(replace(told_call.call, id=call_id), result)
     return found

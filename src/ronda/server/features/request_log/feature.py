@@ -73,12 +73,12 @@ class RequestLog(Feature):
         account = _current.get()
         if account is None:
             return headers
-        said = {name: value.decode("latin-1") for name, value in headers if name in (REQUEST_ID, _RUNS)}
-        for run in said.get(_RUNS, "").split(", ")[:_MAX_RUNS]:
+        identity = {name: value.decode("latin-1") for name, value in headers if name in (REQUEST_ID, _RUNS)}
+        for run in identity.get(_RUNS, "").split(", ")[:_MAX_RUNS]:
             if run:
                 account.add_run(run)
         # The id that an answer of a run has anyway is the run's: it stays, unless the client has its own.
-        account.request_id = account.request_id or said.get(REQUEST_ID, "") or new_id("req")
+        account.request_id = account.request_id or identity.get(REQUEST_ID, "") or new_id("req")
         others = [header for header in headers if header[0] != REQUEST_ID]
         if self._settings.disable_request_id_header:
             return others if REQUEST_ID in request.headers else headers
