@@ -89,14 +89,14 @@ class ToolIndex:
         lengths = [sum(one.values()) for one in counts]
         mean = sum(lengths) / max(1, len(lengths)) or 1.0
         holders: dict[str, list[tuple[int, float]]] = {}
-        for place, (one, length) in enumerate(zip(counts, lengths, strict=True)):
+        for index, (one, length) in enumerate(zip(counts, lengths, strict=True)):
             penalty = _SATURATION * (1 - _LENGTH + _LENGTH * length / mean)
             for word, count in one.items():
-                holders.setdefault(word, []).append((place, count * (_SATURATION + 1) / (count + penalty)))
+                holders.setdefault(word, []).append((index, count * (_SATURATION + 1) / (count + penalty)))
         self._holders = holders
         self._rarity = {word: _rarity(len(found), len(counts)) for word, found in holders.items()}
         self._names = [self._rarities(spec.name) for spec in self._specs]
-        self._places = {spec.name: place for place, spec in enumerate(self._specs)}
+        self._places = {spec.name: index for index, spec in enumerate(self._specs)}
 
     def search(self, query: str, limit: int = FOUND) -> list[ToolSpec]:
         """The best first, and of equals the first; none that shares no word with the query."""

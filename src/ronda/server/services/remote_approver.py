@@ -1,4 +1,5 @@
-"""A run of the server that waits for people. What they decide comes with other requests (`api/approvals`, `continuation`)."""
+"""A run of the server that waits for people. What they decide comes with other requests (`doors/own/approvals`,
+`answering/continuation`)."""
 
 from __future__ import annotations
 

@@ -69,8 +69,8 @@ def open_questions(run: Run) -> tuple[OpenQuestion, ...]:
 def _hand_out(run: Run, journal: Journal, batch: Sequence[Event]) -> None:
     """Let the caller's next request find a run that leaves calls to it, and an answer the run that asks."""
     has_asked = run.questions_asked or run.children_asked
-    if has_asked and (request := [one.id for one in batch if type(one) is Asked]):
-        journal.expect(run.start.owner, request, run.id)
+    if has_asked and (question_ids := [one.id for one in batch if type(one) is Asked]):
+        journal.expect(run.start.owner, question_ids, run.id)
     if has_asked and run.ended is None:
         journal.note_questions(run.id, open_questions(run), waits=run.waits_for_people)
     if run.ended is not None and run.ended.reason in HANDED_OVER:
@@ -298,21 +298,22 @@ class Runs:
 
     def cancel(self, run_id: str, owner: str) -> LiveRun | None:
         """End a run that is under way here; None if there is none."""
-        live = self.live.get(run_id)
-        if live is None or live.run.start.owner != owner:
-            return None
-        live.cancel_was_asked = True
-        live.cancel()
+        if (live := self._own(run_id, owner)) is not None:
+            live.cancel_was_asked = True
+            live.cancel()
         return live
 
     def supersede(self, run_id: str, owner: str) -> LiveRun | None:
         """End a run that is under way here, because another request interrupts its session; None if there is none."""
-        live = self.live.get(run_id)
-        if live is None or live.run.start.owner != owner:
-            return None
-        live.cancel_was_asked = True
-        live.supersede()
+        if (live := self._own(run_id, owner)) is not None:
+            live.cancel_was_asked = True
+            live.supersede()
         return live
+
+    def _own(self, run_id: str, owner: str) -> LiveRun | None:
+        """A run of this owner that is under way here."""
+        live = self.live.get(run_id)
+        return live if live is not None and live.run.start.owner == owner else None
 
     async def end(self, run_id: str, owner: str) -> bool:
         """Cancel a run that is under way here, or that no process drives, and return once its end is kept; False if there is

@@ -187,9 +187,9 @@ def _pack(code: str, found: dict[str, _File | None]) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         names: dict[str, str] = {}
-        for place, (address, file) in enumerate(found.items(), 1):
+        for index, (address, file) in enumerate(found.items(), 1):
             if file is not None:
-                names[address] = f"assets/image-{place}.{file.ending}"
+                names[address] = f"assets/image-{index}.{file.ending}"
                 archive.writestr(names[address], file.data)
         archive.writestr("index.html", _replace_addresses(code, names))
     return packed.getvalue()

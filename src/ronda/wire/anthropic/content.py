@@ -230,7 +230,7 @@ class Content:
     def call(self, piece: Piece) -> None:
         """More of a call. Arguments that are no object wait until they are whole, and can be made one; so do the calls behind."""
         if piece.is_first:
-            is_next = all(place in self._calls for place in range(piece.place))
+            is_next = all(index in self._calls for index in range(piece.place))
             if not is_next or not piece.arguments.lstrip().startswith("{"):
                 return
             members = self._announced.get(piece.id, {})

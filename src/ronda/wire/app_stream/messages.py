@@ -267,7 +267,7 @@ class VariantMessages:
     # ---- tools -------------------------------------------------------------------------------------------------------
 
     def _place(self, call: ToolCall) -> int:
-        return next((place for place, one in enumerate(self._calls) if one.id == call.id), len(self._calls))
+        return next((index for index, one in enumerate(self._calls) if one.id == call.id), len(self._calls))
 
     def _event_id(self, place: int) -> str:
         """Of our own: a model may give two calls of a run the same id, and give it late."""
@@ -305,15 +305,15 @@ class VariantMessages:
 
     def _refuse_calls(self) -> None:
         """Calls that cannot be run at all are reported in their place among the others."""
-        for place, call in enumerate(self._calls):
+        for index, call in enumerate(self._calls):
             if call.problem is not None:
                 error = "Invalid JSON tool arguments"
             elif call.name in self._run.tools:
                 continue
             else:
                 error = "Image generation disabled" if call.name == "generate_images" else f"Unknown tool: {call.name}"
-            self._start(place, call)
-            self._tool_result(place, {"error": error}, ok=False)
+            self._start(index, call)
+            self._tool_result(index, {"error": error}, ok=False)
 
     def _take_back(self) -> None:
         """What comes next is another turn, or another attempt: files that were being written have come to nothing."""

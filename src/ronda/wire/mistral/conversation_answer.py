@@ -234,7 +234,7 @@ class ConversationAnswer:
 
     def _place(self, turn: AssistantTurn) -> None:
         ways = ways_out(self._run)
-        self._places = {call.id: place for place, call in enumerate(turn.calls) if call.name not in ways}
+        self._places = {call.id: index for index, call in enumerate(turn.calls) if call.name not in ways}
 
     def _close_turn(self, closed: updates.TurnClosed) -> None:
         for piece in closed.unseen:
@@ -259,10 +259,10 @@ class ConversationAnswer:
         self._show(False, self._saying.text(ended.text) + self._saying.end())
         self._end_text()
         self._close_message(end.at, is_answer=True)
-        for place, call in enumerate(ended.calls):  # behind what our tools did: it is the caller's turn
+        for index, call in enumerate(ended.calls):  # behind what our tools did: it is the caller's turn
             fields = {"tool_call_id": call.id, "name": call.name, "arguments": call.arguments}
-            self._add("function.call", self._call_id(place), self._at, end.at, **fields)
-        self._grow([Piece(place, call.id, call.name, call.arguments, True) for place, call in enumerate(ended.late)])
+            self._add("function.call", self._call_id(index), self._at, end.at, **fields)
+        self._grow([Piece(index, call.id, call.name, call.arguments, True) for index, call in enumerate(ended.late)])
         if (handoff := handoff_of(self._run)) is not None:
             self._hand_over(handoff, end.at)
         if (hands_over(self._run) and not self._showing.is_continued) or not self._is_watched:

@@ -274,8 +274,8 @@ class CompletionAnswer:
                 out += [self._progress(choice, call_id), self._progress(choice, call_id, result)]
             if not choice.showing.is_continued:  # else the next agent is not driven
                 return
-        for place, call in enumerate(ended.late):
-            out.append(self._piece(choice, Piece(place, call.id, call.name, call.arguments, True)))
+        for index, call in enumerate(ended.late):
+            out.append(self._piece(choice, Piece(index, call.id, call.name, call.arguments, True)))
         self._close(choice, finish_reason(choice.run.ended), out, ended.failure)
 
     def _close(self, choice: _Choice, reason: str, out: list[bytes], failure: Failure | None = None) -> None:

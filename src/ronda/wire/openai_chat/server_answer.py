@@ -270,8 +270,8 @@ class ChatAnswer:
             out.append(self._content(choice, b"content", choice.text.add(ended.text, choice.round)))
         if ended.late:
             extras = _extras(choice.run.turns[-1])
-            for place, call in enumerate(ended.late):
-                out.append(self._piece(choice, Piece(place, call.id, call.name, call.arguments, True), extras))
+            for index, call in enumerate(ended.late):
+                out.append(self._piece(choice, Piece(index, call.id, call.name, call.arguments, True), extras))
         if citations := choice.citations():
             out.append(self._chunk(choice.index, encode({"content": "", "annotations": _annotations(citations)})))
         self._close(choice, self._reason(choice), out, ended.failure)

@@ -232,8 +232,8 @@ class Message(OutputItem):
             self._annotations = []
         part = self._part(text, logprobs, b",".join(cited))
         if self._frames.writing:
-            for place, annotation in enumerate(cited):
-                line = b'%b,"annotation_index":%d,"annotation":%b' % (self._part_place, place, annotation)
+            for index, annotation in enumerate(cited):
+                line = b'%b,"annotation_index":%d,"annotation":%b' % (self._part_place, index, annotation)
                 self._frames.put(b"response.output_text.annotation.added", line)
             if self._kind == b"refusal":
                 self._frames.put(b"response.refusal.done", b'%b,"refusal":%b' % (self._part_place, encode(text)))

@@ -472,8 +472,8 @@ class ResponseAnswer:
         """What waits for a person are the last items; the response itself is complete."""
         self._break_off()
         put = self.frames.put
-        for place, approval in enumerate(self._showing.approvals().values(), self._output.count):
-            item = b'"output_index":%d,"item":%b' % (place, write_request(approval))
+        for index, approval in enumerate(self._showing.approvals().values(), self._output.count):
+            item = b'"output_index":%d,"item":%b' % (index, write_request(approval))
             put(b"response.output_item.added", item)
             put(b"response.output_item.done", item)
         if self.frames.writing:

@@ -68,7 +68,7 @@ def handed_out(run: Run) -> dict[str, ToolCall]:
     if not isinstance(last, AssistantTurn) or not are_ours(run.start):
         return {}
     is_open = {call.id for call in run.open_calls}
-    return {own_id(run.id, run.round - 1, place): call for place, call in enumerate(last.calls) if call.id in is_open}
+    return {own_id(run.id, run.round - 1, index): call for index, call in enumerate(last.calls) if call.id in is_open}
 
 
 def open_calls(run: Run) -> dict[str, ToolCall]:

@@ -106,11 +106,11 @@ class Previews:
         return ArgumentPatches(place, call_id, name, patches) if patches else None
 
     def close_turn(self, calls: Sequence[ToolCall]) -> list[ArgumentPatches]:
-        self._places = {call.id: place for place, call in enumerate(calls)}
+        self._places = {call.id: index for index, call in enumerate(calls)}
         return [
             patches
-            for place, call in enumerate(calls)
-            if (patches := self.replace(place, call.id, call.name, call.arguments))
+            for index, call in enumerate(calls)
+            if (patches := self.replace(index, call.id, call.name, call.arguments))
         ]
 
     def replace(self, place: int, call_id: str, name: str, arguments: str) -> ArgumentPatches | None:

@@ -134,7 +134,7 @@ def search_call(call_id: str, query: str) -> ToolCall:
 
 
 def found_pages(call_id: str, pages: Sequence[FoundPage]) -> ToolResult:
-    """In the very words of the search: its sources are numbered on from these (`web_calls.sources_before`)."""
+    """In the very words of the search: its sources are numbered on from these (`web.calls.sources_before`)."""
     output = [
         {name: getattr(page, name) for name in ("number", "title", "description", "url", "content")} for page in pages
     ]

@@ -226,11 +226,11 @@ class _Scanner:
         text = self._text
         found = _UNFINISHED.search(text, at)
         tail = len(text) if found is None else found.start()
-        for place in range(max(at, len(text) - self._longest), tail):
-            if text[place] in self._begins:
-                end = text[place:]
+        for index in range(max(at, len(text) - self._longest), tail):
+            if text[index] in self._begins:
+                end = text[index:]
                 if any(url.startswith(end) for url in self._by_url):
-                    return place
+                    return index
         return tail
 
     def _see_ticks(self, start: int, end: int, *, is_last: bool) -> bool:
