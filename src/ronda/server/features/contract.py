@@ -112,10 +112,8 @@ class Services(Struct, frozen=True):
 
     answer: AnswerRequest  # for doors of other packages
     answering: Answering  # for those in the box: what answers are made with
-
-    catalog: (
-        Catalog  # tables: `read` and `write` take jobs, `claims` are what one process has at a time; keys, sessions, …
-    )
+    # Tables: `read` and `write` take jobs, `claims` are what one process has at a time; keys, sessions, …
+    catalog: Catalog
     files: FileStore
     runs: Runs  # under way (`live`) and kept (`journal`, `find`, `follow`)
     models: Models
@@ -135,14 +133,12 @@ class Services(Struct, frozen=True):
     feature_names: Callable[[], Sequence[str]]  # of all that this server has
     settings: Callable[[], ServerConfig]  # of now: some are read again while the server runs
     reopen: Callable[[RunStarted, Sequence[Event]], Awaitable[Reopening | None]]  # of a run that a feature began itself
-    provided: Callable[
-        [type], Any
-    ]  # what a feature provides (`Feature.provides`), once all are made; None if none does
+    # What a feature provides (`Feature.provides`), once all are made; None if none does.
+    provided: Callable[[type], Any]
     core_needs: Callable[[Sequence[Need]], Sequence[Need]]  # without those that features look at (`Feature.others`)
     data_folder: Path | None  # None: what is kept in files is forgotten with the process
-    tool_names: Callable[
-        [], Set[str]
-    ]  # that are taken: by tools of the operator's, and by features that were made before
+    # Those that are taken: by tools of the operator's, and by features that were made before.
+    tool_names: Callable[[], Set[str]]
     given: Mapping[str, Any]  # by features' names: what a program gave, else what `Feature.prepare` has returned
 
 
@@ -150,9 +146,8 @@ class Feature:
     name: ClassVar[str]
     after: ClassVar[tuple[str, ...]] = ()  # features that are made, asked and told before it, where there are any
     tables: ClassVar[Sequence[Migration]] = ()  # append a step, never change one that is there
-    owned: ClassVar[
-        Sequence[OwnerRows]
-    ] = ()  # which rows of its tables are an owner's: `ronda owner export` and `delete`
+    # Which rows of its tables are an owner's: `ronda owner export` and `delete`.
+    owned: ClassVar[Sequence[OwnerRows]] = ()
     settings: ClassVar[type[Struct] | None] = None  # of a feature of another package; the table names those in the box
     commands: ClassVar[Sequence[Command]] = ()  # likewise: `ronda NAME …` loads the feature NAME of another package
     is_feature: ClassVar[bool] = True
