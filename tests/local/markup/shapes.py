@@ -476,6 +476,13 @@ OWN: Final = [
     ),
     _shape("Hunyuan A13B", "hunyuan", objects("<tool_calls>", "</tool_calls>"), text=("<answer>\n", "\n</answer>")),
     _shape(
+        "MiniMax M1",
+        "minimax_m1",
+        objects("<tool_calls>\n", "\n</tool_calls>", listed=False, between="\n"),
+        tools='{{ \'<tool_calls>\\n{"name": <tool-name>, "arguments": <args-json-object>}\\n...\\n</tool_calls>\' }}'
+        + _TOOLS,
+    ),
+    _shape(
         "Apriel 1.5",
         "hunyuan",
         objects("\n<tool_calls>", "</tool_calls>"),

@@ -25,6 +25,7 @@ FamilyName: TypeAlias = Literal[
     "hy3",  # <tool_calls>\n<tool_call>name<tool_sep>\n<arg_key>key</arg_key>\n<arg_value>…: Hunyuan 3
     "hy3_open",  # the same, all tags with the suffix `:opensource`
     "hunyuan",  # <tool_calls>[{"name": …, "arguments": {…}}]</tool_calls>: Hunyuan A13B, Apriel, Jamba
+    "minimax_m1",  # <tool_calls>\n{"name": …, "arguments": {…}}\n</tool_calls>: MiniMax M1
     "minimax",  # <minimax:tool_call>\n<invoke name="name">\n<parameter name="key">value</parameter>…: MiniMax M2
     "dsml",  # <｜DSML｜function_calls>\n<｜DSML｜invoke name="name">…: DeepSeek V3.2
     "dsml_v4",  # the same in <｜DSML｜tool_calls>: DeepSeek V4
@@ -159,6 +160,7 @@ HUNYUAN: Final = Family(
     (HUNYUAN_CALLS,),
     noise=("<answer>", "</answer>", "[BEGIN FINAL RESPONSE]", "[END FINAL RESPONSE]"),
 )
+MINIMAX_M1: Final = Family("minimax_m1", (HUNYUAN_CALLS,))
 MINIMAX: Final = Family("minimax", (Wrapper("<minimax:tool_call>", "</minimax:tool_call>", INVOKE_TAGS),))
 
 

@@ -77,6 +77,7 @@ FORMS: Final[dict[FamilyName, Form]] = {
     "hy3": _hy3(""),
     "hy3_open": _hy3(OPEN_SUFFIX),
     "hunyuan": Form("<tool_calls>", _OBJECT, "}", "[", "]</tool_calls>", ", "),
+    "minimax_m1": Form("<tool_calls>", _OBJECT, "}", "\n", "\n</tool_calls>", "\n"),
     "minimax": Form(
         "<minimax:tool_call>",
         '<invoke name="{}">\n',
