@@ -275,8 +275,8 @@ function Limit({ run }: { run: RunState }): VNode {
         <span class="t2">{hasLast ? "The last answer was made without tools." : sentence(shown(run.end?.message ?? "")) || "The run ended there."}</span>
       </div>
       <div class="row">
-        <button type="button" class="btn sm ink" disabled={live.value !== null} onClick={() => void say("Go on.", [])}>
-          {isRounds ? `Continue ${rounds} more` : "Go on"}
+        <button type="button" class="btn sm ink" disabled={live.value !== null} onClick={() => void say("Continue.", [])}>
+          {isRounds ? `Continue with ${rounds} more` : "Continue"}
         </button>
         {isRounds && (
           <button

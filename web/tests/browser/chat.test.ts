@@ -150,8 +150,8 @@ describe("a round of tools", () => {
     await page.click("role=button[name='Change the limit…']");
     await page.waitForSelector("role=slider[name=Rounds]");
     expect(await page.inputValue("role=slider[name=Rounds]")).toBe("2");
-    await page.click("role=button[name='Go on with 1 more']");
-    await page.waitForSelector(".said >> text=Go on.");
+    await page.click("role=button[name='Continue with 1 more']");
+    await page.waitForSelector(".said >> text=Continue.");
     await answered(page, "an answer to that");
   });
 
