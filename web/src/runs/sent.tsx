@@ -1,11 +1,12 @@
 // A request to a provider, as it was or would be posted: an outline of its body that unfolds, with a line where the cache ends.
 import type { VNode } from "preact";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import type { RoundRequest } from "../api";
 import { plural, whole } from "../format";
 import { shown } from "../visible";
 import { Highlighted } from "../views/code";
 import { Icon } from "../views/icon";
+import { Find, hasWords } from "./find";
 
 const LARGE = 40_000; // characters that are coloured; more is plain text
 const SHOWN = 200_000; // characters of one member
@@ -17,6 +18,13 @@ type Json = Record<string, unknown>;
 export function Sent({ request }: { request: RoundRequest }): VNode {
   const text = JSON.stringify(request.body ?? null, null, 2);
   const changes = request.changes ?? [];
+  const [words, setWords] = useState<string | null>(null); // null: nothing is looked for
+  const box = useRef<HTMLDivElement>(null);
+  const opener = useRef<HTMLButtonElement>(null);
+  const close = () => {
+    setWords(null);
+    opener.current?.focus();
+  };
   return (
     <>
       <div class="row sent-head">
@@ -25,7 +33,11 @@ export function Sent({ request }: { request: RoundRequest }): VNode {
         </span>
         {request.url ? <CopyWords text={curlOf(request, text)} words="curl" /> : null}
         <CopyWords text={text} words="JSON" />
+        <button ref={opener} type="button" class="ic sm" aria-label="Find in the request" title="Find" aria-expanded={words !== null} onClick={() => (words === null ? setWords("") : close())}>
+          <Icon name="search" small />
+        </button>
       </div>
+      {words !== null && <Find box={box} words={words} set={setWords} close={close} />}
       {request.exact === false && <p class="det-note small t2">This model is not called over HTTP, or this server does not have it any more: this is the request in the words of its provider.</p>}
       {changes.length > 0 && (
         <details class="det-note small t2">
@@ -38,7 +50,9 @@ export function Sent({ request }: { request: RoundRequest }): VNode {
         </details>
       )}
       {request.prefix?.broken_at ? <p class="det-note small wait">The provider’s cache ends at <span class="mono-s">{shown(request.prefix.broken_at)}</span>: {shown(request.prefix.reason ?? "it differs from the round before")}.</p> : null}
-      {isObject(request.body) ? <Outline request={request} body={request.body} /> : <pre class="code outline" tabIndex={0}>{shown(text.slice(0, SHOWN))}</pre>}
+      <div ref={box}>
+        {isObject(request.body) ? <Outline request={request} body={request.body} words={words ?? ""} /> : <pre class="code outline" tabIndex={0}>{shown(text.slice(0, SHOWN))}</pre>}
+      </div>
     </>
   );
 }
@@ -59,8 +73,8 @@ function tokensAt(request: RoundRequest, place: string): number {
   return blocks.reduce((sum, one) => sum + one.tokens, 0);
 }
 
-/** Lists of the conversation are open down to their messages; long members are one line until they are unfolded. */
-function Outline({ request, body }: { request: RoundRequest; body: Json }): VNode {
+/** Lists of the conversation are open down to their messages; long members are one line until they are unfolded, or have the words. */
+function Outline({ request, body, words: wanted }: { request: RoundRequest; body: Json; words: string }): VNode {
   const border = borderOf(request);
   const entries = Object.entries(body);
   const cached = request.cached_tokens ?? 0;
@@ -78,7 +92,7 @@ function Outline({ request, body }: { request: RoundRequest; body: Json }): VNod
       value.forEach((one: unknown, index) => {
         if (border?.list === name && border.index === index) lines = after;
         const isNew = border === null ? isShort || index === value.length - 1 : lines === after;
-        lines.push(<Fold key={`${name}${index}`} isOpen={isNew} brief={`    ${briefOf(one, tokensAt(request, `${name}[${index}]`))}`} text={indented(JSON.stringify(one, null, 2), 4)} end={index < value.length - 1 ? "," : ""} />);
+        lines.push(<Fold key={`${name}${index}`} isOpen={isNew} words={wanted} brief={`    ${briefOf(one, tokensAt(request, `${name}[${index}]`))}`} text={indented(JSON.stringify(one, null, 2), 4)} end={index < value.length - 1 ? "," : ""} />);
       });
       lines.push(<Line key={`${name}]`} text={`  ]${comma}`} />);
     } else if (text.length <= SHORT) lines.push(<Line key={name} text={indented(`${JSON.stringify(name)}: ${text}`, 2) + comma} />);
@@ -86,7 +100,7 @@ function Outline({ request, body }: { request: RoundRequest; body: Json }): VNod
       const tokens = tokensAt(request, name);
       const size = tokens > 0 ? `, ${whole(tokens)} tokens` : "";
       const inside = Array.isArray(value) ? `[ … ${countOf(name, value.length)}${size} ]` : isObject(value) ? `{ … ${plural(Object.keys(value).length, "member")}${size} }` : `"… ${whole(text.length)} characters${size}"`;
-      lines.push(<Fold key={name} isOpen={false} brief={key + inside} text={indented(`${JSON.stringify(name)}: ${text}`, 2)} end={comma} />);
+      lines.push(<Fold key={name} isOpen={false} words={wanted} brief={key + inside} text={indented(`${JSON.stringify(name)}: ${text}`, 2)} end={comma} />);
     }
   });
   lines.push(<Line key="}" text="}" />);
@@ -129,8 +143,9 @@ function Line({ text }: { text: string }): VNode {
   return <pre><Highlighted text={text} language="json" /></pre>;
 }
 
-function Fold({ brief, text, end, isOpen }: { brief: string; text: string; end: string; isOpen: boolean }): VNode {
-  const [open, setOpen] = useState(isOpen);
+function Fold({ brief, text, end, isOpen, words }: { brief: string; text: string; end: string; isOpen: boolean; words: string }): VNode {
+  const [isSet, setOpen] = useState(isOpen);
+  const open = isSet || hasWords(text, words);
   return (
     <div class={open ? "ofold open" : "ofold"}>
       <button type="button" class="plain" aria-expanded={open} aria-label={open ? `Fold ${brief.trim()}` : `Unfold ${brief.trim()}`} onClick={() => setOpen(!open)}>

@@ -76,6 +76,27 @@ test("a row opens its details: figures, the request, the response, and events", 
   await page.waitForSelector(".s-tool.on"); // the address says which row is chosen
 });
 
+test("words are found in a request, also where it is folded", async () => {
+  const run = await ended(await start("search for it"));
+  const page = await open(`/ui/runs/${run}`);
+  await page.click(".s-model >> nth=1");
+  await page.click("role=button[name='Find in the request']");
+  await page.waitForSelector("[aria-label='Find in the request']:is(input):focus");
+  await page.keyboard.type("RAILFREIGHT.example");
+  await page.waitForSelector("role=status >> text=/^1 of [1-9]/");
+  const marked = () => page.evaluate(() => [...(CSS.highlights.get("found-now")?.values() ?? [])].map(String));
+  expect(await marked()).toEqual(["railfreight.example"]);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("role=status >> text=/^2 of /");
+  await page.keyboard.press("Shift+Enter");
+  await page.waitForSelector("role=status >> text=/^1 of /");
+  await page.keyboard.type(" nowhere");
+  await page.waitForSelector("role=status >> text=not found");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("[aria-label='Find in the request']:is(button):focus");
+  expect(await marked()).toEqual([]);
+});
+
 test("a run under way is followed: its wait is answered here, and it goes on", async () => {
   const run = await start("order it");
   const page = await open(`/ui/runs/${run}`);
