@@ -1,4 +1,4 @@
-"""Calls of tools that ran here, as the items that OpenAI's clients know them by: code, commands and their outputs."""
+"""Calls of tools that ran here, as the items that OpenAI's clients know them by: code, commands and their outputs, searches."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ronda.core.events import ToolProgressed
+from ronda.core.found_tools import found_in
 from ronda.core.parts import Image, ToolCall, ToolResult
+from ronda.core.plan import ToolSpec
 from ronda.wire.codec.json import encode, read_object
 from ronda.wire.openai_responses.output_items import Output, OutputItem
 from ronda.wire.shared.tool_records import ToolRecords
-from ronda.wire.web.calls import ronda_kind
+from ronda.wire.web.calls import WebCall, read_outcome, ronda_kind
 
 HOSTED_TYPES: Final = frozenset({"code_execution", "shell"})  # tools that the API has items for
 
@@ -155,3 +157,81 @@ class _ShellOutput(OutputItem):
 
     def _put(self, event: bytes, command: int, fields: bytes) -> None:
         self._tell(b"shell_call_output_content." + event, b',"command_index":%d,%b' % (command, fields))
+
+
+# ---- searches of the web, and for tools ------------------------------------------------------------------------------
+
+
+class SearchItem(RunningCall):
+    """A search of the web, or a page that was read: `web_search_call`, from its beginning on. `shows_sources`: the request
+    wants to know where was looked."""
+
+    def __init__(self, output: Output, call: ToolCall, begun: WebCall, *, shows_sources: bool) -> None:
+        super().__init__(output, "ws", call)
+        self._begun = begun
+        self._shows_sources = shows_sources
+        if self._frames.writing:
+            self._announce(self._item("in_progress", begun))
+            self._tell(b"web_search_call.in_progress")
+            self._tell(b"web_search_call.searching")
+
+    def end(self, result: ToolResult, tools: ToolRecords) -> None:
+        ended = read_outcome(self._call, result, tools.details(self._call.id)) or self._begun
+        self._tell(b"web_search_call.completed")  # there is no event for one that failed; the item says it
+        self._finish(self._item("failed" if ended.error_code else "completed", ended))
+
+    def cut(self) -> None:
+        """Its result is unknown."""
+        self._finish(self._item("incomplete", self._begun), is_kept=False)
+
+    def _item(self, status: str, call: WebCall) -> bytes:
+        action: dict[str, Any] = {"type": "open_page", "url": call.url}
+        if call.query is not None:
+            action = {"type": "search", "query": call.query, "queries": [call.query]}
+            if self._shows_sources:
+                action["sources"] = [{"type": "url", "url": source.url} for source in call.results]
+        return encode({"type": "web_search_call", "id": self._id.decode(), "status": status, "action": action})
+
+
+class _ToolSearchCall(OutputItem):
+    """A search for tools: `tool_search_call`, which is whole at once."""
+
+    def __init__(self, output: Output, call: ToolCall) -> None:
+        super().__init__(output, ronda_kind("tsc"))
+        item = {
+            "type": "tool_search_call",
+            "id": self._id.decode(),
+            **_FOUND,
+            "arguments": read_object(call.arguments),
+        }
+        self._announce(encode({**item, "status": "in_progress"}))
+        self._finish(encode({**item, "status": "completed"}))
+
+
+class ToolSearchOutput(RunningCall):
+    """`tool_search_output`, with what was found."""
+
+    def __init__(self, output: Output, call: ToolCall, tools: Mapping[str, ToolSpec]) -> None:
+        _ToolSearchCall(output, call)
+        super().__init__(output, "tso", call)
+        self._tools = tools
+        self._item = {"type": "tool_search_output", "id": self._id.decode(), **_FOUND}
+        self._announce(encode({**self._item, "status": "in_progress", "tools": []}))
+
+    def end(self, result: ToolResult, tools: ToolRecords) -> None:
+        found = [_definition(spec) for spec in found_in(tools.members(self._call.id), self._tools)]
+        self._finish(encode({**self._item, "status": "incomplete" if result.failed else "completed", "tools": found}))
+
+
+_FOUND: Mapping[str, Any] = {"call_id": None, "execution": "server"}
+
+
+def _definition(spec: ToolSpec) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": spec.parameters,
+        "strict": bool(spec.strict),
+        "defer_loading": True,
+    }

@@ -39,7 +39,13 @@ from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.client_answer import BREAK, Item, read_item
 from ronda.wire.openai_responses.client_calls import APPROVAL
 from ronda.wire.openai_responses.encrypted_content import Sealer
-from ronda.wire.openai_responses.hosted_items import HOSTED_TYPES, RunningCall, begin_hosted
+from ronda.wire.openai_responses.hosted_items import (
+    HOSTED_TYPES,
+    RunningCall,
+    SearchItem,
+    ToolSearchOutput,
+    begin_hosted,
+)
 from ronda.wire.openai_responses.logprobs import read_logprobs
 from ronda.wire.openai_responses.mcp_items import McpCall, ServerListing, errors_of, labels, write_request
 from ronda.wire.openai_responses.output_items import (
@@ -53,9 +59,7 @@ from ronda.wire.openai_responses.output_items import (
     Thoughts,
 )
 from ronda.wire.openai_responses.resource import Resource, StoredOptions, event_of_end, response_id
-from ronda.wire.openai_responses.search_items import SearchItem
 from ronda.wire.openai_responses.service_items import ServiceItem, annotate, native_items
-from ronda.wire.openai_responses.tool_search_items import ToolSearchOutput
 from ronda.wire.openai_responses.tools import split_name
 from ronda.wire.shared import updates
 from ronda.wire.shared.approvals import EVENT
