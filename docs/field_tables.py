@@ -9,7 +9,7 @@ from ronda.wire.openai_responses import client_calls
 from ronda.wire.openai_responses.tools import HOSTED, OFFERED
 from ronda.wire.shared.capabilities import fate, hosted_by
 
-_BESIDE: Final = "; beside functions it is left out, with a warning"
+_BESIDE: Final = "; next to functions it is left out, with a warning"
 
 TOOL_CHOICE: Final = {"type": "read", "name": "read", "disable_parallel_tool_use": "read"}
 
