@@ -43,6 +43,16 @@ async def test_a_prompt_is_answered_with_a_text(door: Door, stream: bool) -> Non
     assert (options.max_tokens, options.stop, options.temperature) == (9, (".",), 0.5)
 
 
+async def test_a_limit_has_two_names_and_is_passed_on_under_one(door: Door) -> None:
+    model = ScriptedModel(says(" a time."))
+    async with door.serving(model) as served:
+        await _text(served.client(), False, extra_body={"max_completion_tokens": 9})
+        with pytest.raises(openai.BadRequestError, match="is another name for 'max_tokens' here, and they differ"):
+            await _text(served.client(), False, max_tokens=1, extra_body={"max_completion_tokens": 9})
+    options = model.requests[0].options
+    assert (options.max_tokens, dict(options.extra), len(model.requests)) == (9, {}, 1)
+
+
 async def test_the_text_begins_with_the_prompt_where_that_is_wanted(door: Door, stream: bool) -> None:
     async with door.serving(ScriptedModel(says(" a time."))) as served:
         texts, _, _ = await _text(served.client(), stream, echo=True)

@@ -32,6 +32,7 @@ TABLE: Final = Table(
         Field("model", str, "model", "read: `default` if left out"),
         Field("prompt", fate="read: a text, or a list of one; tokens are refused"),
         Field("max_tokens", bounded(0), "options.max_tokens"),
+        Field("max_completion_tokens", fate="read: another name for max_tokens"),
         Field("temperature", float, "options.temperature"),
         Field("top_p", float, "options.top_p"),
         Field("n", fate=f"read: up to {MAX_CHOICES}"),
@@ -98,6 +99,10 @@ def _read_prompt(fields: dict[str, Raw]) -> str:
 
 def _read_options(fields: dict[str, Raw], members: dict[str, Any]) -> Options:
     extra = {name: value.copy() for name, value in fields.items() if name not in _READ}
+    limit = read_bounded(fields, "max_completion_tokens", 0)
+    if limit is not None and members.setdefault("max_tokens", limit) != limit:
+        why = "'max_completion_tokens' is another name for 'max_tokens' here, and they differ"
+        raise BadRequest(why, param="max_completion_tokens")
     logprobs = read_bounded(fields, "logprobs", 0, MAX_LOGPROBS)
     if logprobs is not None:
         extra |= {"logprobs": Raw(b"true"), "top_logprobs": Raw(b"%d" % logprobs)}
