@@ -193,3 +193,20 @@ async def test_the_whole_loop_sends_thinking_back_as_it_was(monkeypatch: pytest.
     assert "nothing there" in bad["content"]
     assert upstream.heads[0]["authorization"] == "Bearer from the environment"
     assert [refusals(body) for body in upstream.bodies] == [[], []]
+
+
+@pytest.mark.parametrize("model", ["claude-3-opus", "claude-sonnet-4-0", "claude-opus-4-5", "claude-opus-4-7", "x"])
+@pytest.mark.parametrize("effort", [None, "none", "minimal", "low", "medium", "high", "xhigh"])
+@pytest.mark.parametrize(
+    "extra", [{}, {"thinking": {"type": "enabled", "budget_tokens": 60_000}}, {"max_completion_tokens": 7}]
+)
+def test_no_more_output_is_asked_for_than_the_provider_says_beforehand(
+    model: str, effort: str | None, extra: dict[str, Any]
+) -> None:
+    provider = Anthropic(model, key="x")
+    options = Options(
+        reasoning_effort=effort, extra={name: Raw(json.dumps(value).encode()) for name, value in extra.items()}
+    )
+    asked = ModelRequest([user("Hi")], (), AUTO, options, False, "run", 0, 1, {})
+    sent = json.loads(provider.project(asked).body)["max_tokens"]
+    assert sent == provider.default_output(options)

@@ -66,6 +66,8 @@ class Capabilities(Struct, frozen=True):
     keeps_files: bool = False  # its service does: an id that is not ours may be one of its own
     # What a call that used so much would cost, in US dollars; None where no price is known.
     cost: Callable[[Usage], float | None] | None = None
+    # Output tokens that it asks for where the options name no number. None: it asks for no number.
+    default_output: Callable[[Options], int] | None = None
     hosts_tools: bool = False  # its service is known to run tools of its own
 
 

@@ -132,6 +132,7 @@ class LocalModel:
             is_loaded=self._engine.is_loaded,
             problem=self.problem,
             thinks=self.thinks,
+            default_output=lambda options: self._default_budget,
         )
 
     def enforces_format(self, options: Options) -> bool:

@@ -32,6 +32,7 @@ from ronda.wire.anthropic.client_request import (
 )
 from ronda.wire.anthropic.media import takes_file
 from ronda.wire.anthropic.models import facts
+from ronda.wire.anthropic.options import default_output
 from ronda.wire.codec.json import UNREADABLE
 from ronda.wire.upstream.errors import error_of
 from ronda.wire.upstream.native import made_by, maker
@@ -77,7 +78,11 @@ class Anthropic:
             takes_addresses=True,
             takes_file=takes_file,
             keeps_files=True,
+            default_output=self.default_output,
         )
+
+    def default_output(self, options: Options) -> int:
+        return default_output(facts(self._model), options)
 
     def enforces_format(self, options: Options) -> bool:
         """A schema that the API takes without a change is decoded under; others are looked at at the end."""

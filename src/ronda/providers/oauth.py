@@ -80,7 +80,7 @@ class OAuthProvider:
     @property
     def capabilities(self) -> Capabilities:
         able = capabilities_of(self._closed)
-        return Capabilities(check=able.check, takes_addresses=able.takes_addresses)
+        return Capabilities(check=able.check, takes_addresses=able.takes_addresses, default_output=able.default_output)
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         try:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.cli.commands import shown
 from tests.interaction.doors import Door, Served, soon
 from tests.interaction.every_door import NAMES, PATHS, body_for
@@ -20,6 +21,7 @@ from ronda.core.parts import Usage
 from ronda.core.prices import Price
 from ronda.drive import Capabilities
 from ronda.providers.script import Call, ScriptedModel, calls, says
+from ronda.server.features.budgets.budgeted_model import LEAST_LAST
 from ronda.server.features.budgets.ledger import TABLES, Account, Amounts, Ledger
 from ronda.server.features.budgets.settings import BudgetLimit, BudgetOptions
 from ronda.store.keys import KeyRow, hash_key
@@ -115,6 +117,56 @@ async def test_a_call_that_does_not_fit_is_refused_before_the_model_is_asked(doo
             "this call may take $0.001005, and $0.0005 are left of the budget of $0.0005 in all for this owner; a smaller limit "
             "of output tokens may fit",
         )
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"max_completion_tokens": 5000},
+        {"generationConfig": {"maxOutputTokens": 5000}},
+        {"options": {"num_predict": "5e3"}},
+        {"max_new_tokens": 5000.0},
+    ],
+    ids=str,
+)
+async def test_a_limit_of_the_answer_is_found_under_each_name_that_an_upstream_may_heed(
+    door: Door, more: dict[str, Any]
+) -> None:
+    model = ScriptedModel(says("one"))
+    async with door.serving(model, **limited("owner", tokens=1000)) as served:
+        await add_keys(served)
+        status, _, text = await post(served, **more)
+    assert (status, "this call may take" in text, model.requests) == (402, True, [])
+
+
+async def test_of_a_last_answer_every_name_of_its_limit_is_cut(door: Door) -> None:
+    model = ScriptedModel(replace(calls("look"), usage=Usage(600, 100)), says("That is all."))
+    names: Any = {"max_completion_tokens": 300, "generationConfig": {"maxOutputTokens": 300, "topK": 1}}
+    async with door.serving(model, as_tool(look), **limited("run", tokens=1000)) as served:
+        status, _, text = await post(served, **names)
+    assert status == 200, text
+    options = model.requests[-1].options
+    assert options.max_tokens == LEAST_LAST
+    assert {name: json.loads(bytes(value)) for name, value in options.extra.items()} == {
+        "max_tokens": LEAST_LAST,
+        "max_completion_tokens": LEAST_LAST,
+        "generationConfig": {"maxOutputTokens": LEAST_LAST, "topK": 1},
+    }
+
+
+async def test_what_a_provider_asks_for_by_itself_is_reserved_where_a_request_names_no_limit(door: Door) -> None:
+    class Asks(ScriptedModel):
+        @property
+        def capabilities(self) -> Capabilities:
+            return Capabilities(default_output=lambda options: 32_000)
+
+    model = Asks(says("one"))
+    async with door.serving(model, **limited("owner", tokens=20_000)) as served:
+        await add_keys(served)
+        body = {"model": "default", "messages": [{"role": "user", "content": "Hi"}]}
+        async with soon(), served.http.post(f"{served.url}/chat/completions", json=body, headers=bearer(ANN)) as answer:
+            text = await answer.text()
+    assert (answer.status, "this call may take 32,0" in text, model.requests) == (402, True, [])
 
 
 async def test_large_amounts_are_written_out(door: Door) -> None:

@@ -19,6 +19,7 @@ from ronda.core.plan import AUTO, NO_OPTIONS
 from ronda.core.prices import Price
 from ronda.core.request import ModelRequest
 from ronda.errors import BadConfig, UpstreamBroken, UpstreamError
+from ronda.providers.output_limits import largest_limit
 from ronda.providers.script import ScriptedModel, fails, says
 from ronda.providers.vision import TextOnly
 from ronda.server.check_config import check_config
@@ -147,6 +148,19 @@ async def test_what_a_model_is_limited_to_holds_for_its_requests(door: Door, tmp
         await ask(served, "m", max_tokens=9)
         plans = [events[0].plan.options.max_tokens for events in await served.events]  # type: ignore[union-attr]
     assert plans == [5, 3, 5]
+
+
+@pytest.mark.parametrize("more", [{"max_tokens": 0}, {"generationConfig": {"maxOutputTokens": 50}}], ids=str)
+async def test_no_other_word_for_a_limit_is_a_way_around_that_of_the_model(
+    door: Door, tmp_path: Path, more: dict[str, Any]
+) -> None:
+    models = {"m": {"model": script(tmp_path, "m.json", "x"), "max_tokens": 5}}
+    async with door.serving(ScriptedModel(), models=models) as served:
+        status, answer = await ask(served, "m", **more)
+        [events] = await served.events
+    assert status == 200, answer
+    options = events[0].plan.options  # type: ignore[union-attr]
+    assert (options.max_tokens, largest_limit(options)) == (5, 5)
 
 
 async def test_what_one_host_sealed_is_not_sent_to_the_next(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from ronda.core.run import Run
 from ronda.drive import Provider, Tool, capabilities_of
 from ronda.errors import BadRequest, NotFound, quote_names
 from ronda.providers import split_spec
+from ronda.providers.output_limits import largest_limit, limited
 from ronda.server.http.rights import RIGHTS, Forbidden, current_scopes
 from ronda.store.scopes import Scopes
 from ronda.wire.shared.capabilities import Need
@@ -112,16 +113,13 @@ class Target(Struct, frozen=True):
         if "extra" in fields:
             fields["extra"] = {**self.options.extra, **requested.extra}
         options = msgspec.structs.replace(self.options, **fields)
-        return options if requested.max_tokens is None else self._limited(options, requested.max_tokens)
+        wish = requested.max_tokens if requested.max_tokens is not None else largest_limit(requested)
+        return options if wish is None else self._limited(options, wish)
 
     def _limited(self, options: Options, wish: int) -> Options:
         """With one limit, under whichever names it goes out: the request's, or the agent's if that is less."""
-        limit = wish if self.max_tokens is None else min(wish, self.max_tokens)
-        extra = dict(options.extra)
-        for name in ("max_tokens", "max_completion_tokens"):
-            if name in extra:
-                extra[name] = Raw(b"%d" % limit)
-        return msgspec.structs.replace(options, max_tokens=limit, extra=extra)
+        most = self.max_tokens
+        return limited(options, wish if most is None or 0 < wish < most else most)  # 0 is no limit to some clients
 
 
 def not_redeclared(declared: tuple[ToolSpec, ...], requested: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:

@@ -183,6 +183,15 @@ def betas(options: Options) -> str:
     return wanted if isinstance(wanted, str) else ",".join(wanted or ())
 
 
+def default_output(model: Model, options: Options) -> int:
+    """The most that is asked for where the options name no limit."""
+    own, effort = options.extra.get("thinking"), options.reasoning_effort
+    thinking: dict[str, Any] | Raw | None = own
+    if own is None and effort not in (None, "none") and not model.adaptive:
+        thinking = {"type": "enabled", "budget_tokens": _BUDGETS.get(effort or "", _LARGEST_BUDGET)}
+    return _max_tokens(model, options, thinking)
+
+
 # ---- inside -----------------------------------------------------------------------------------------------------------
 
 

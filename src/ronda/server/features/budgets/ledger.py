@@ -117,6 +117,10 @@ class Standing(Struct, frozen=True):
         """For people."""
         return f"{self.amount(self.limit)} {'in all' if self.per == 'total' else f'a {self.per}'} for this {self.account.scope}"
 
+    @property
+    def used_up(self) -> str:
+        return f"the budget of {self.words} is used up"
+
     def amount(self, number: float) -> str:
         """So many of its unit, for people."""
         text = plain(number, ",")

@@ -15,10 +15,11 @@ from msgspec.structs import replace
 
 from ronda.core.events import ModelFinished, Preview
 from ronda.core.parts import Image, ToolTurn, Usage, UserTurn
-from ronda.core.plan import Plan
+from ronda.core.plan import Options, Plan
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Provider, Show, capabilities_of
 from ronda.errors import BadRequest, UpstreamError
+from ronda.providers.output_limits import max_output
 from ronda.providers.vision import TextOnly
 from ronda.server.features.models.settings import Reason
 
@@ -85,7 +86,7 @@ class FallbackModel:
     def capabilities(self) -> Capabilities:
         # Those of the first: what it cannot do is refused before a run starts. Several answers are several calls.
         able = capabilities_of(self.candidates[0].provider)
-        return replace(able, call_many=None, cost=self._most)
+        return replace(able, call_many=None, cost=self._most, default_output=self._longest)
 
     def _most(self, usage: Usage) -> float | None:
         """What a call may cost at most: any of the models may answer it. None where the price of one is not known."""
@@ -97,6 +98,9 @@ class FallbackModel:
                 return None
             most = max(most, cost)
         return most
+
+    def _longest(self, options: Options) -> int:
+        return max([max_output(candidate.provider, options) for candidate in self.candidates])
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         numbers, problems = self._able(request)
