@@ -34,7 +34,7 @@ def explain(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print(msgspec.json.encode(told).decode())
         else:
-            _print(told)
+            _print(told, is_guessed=arguments.base_url is None and start.file is None)
     return 0
 
 
@@ -63,9 +63,12 @@ def _provider_of(start: RunStarted, model: str, base_url: str | None) -> Provide
         return None
 
 
-def _print(told: dict[str, Any]) -> None:
+def _print(told: dict[str, Any], *, is_guessed: bool) -> None:
+    """`is_guessed`: the address is the provider's own, and the server's settings may have named another."""
     prefix, cached = told["prefix"], told["cached_tokens"]
     where = f"{told['method']} {told['url']}" if told["exact"] else f"{told['model']}, as Chat Completions has it"
+    if told["exact"] and is_guessed:
+        where += " (unless the server had a --base-url)"
     print(f"round {told['round']}: {where}")
     said = "" if cached is None else f"; the provider had {cached} cached"
     print(f"  {told['bytes']} bytes, about {told['tokens']} tokens{said}")
