@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 import pytest
+from msgspec import Raw
 from tests.interaction.golden_bytes import exchange, lookup
 from tests.kept import make
 from tests.timeouts import soon
@@ -29,6 +30,7 @@ from ronda.providers.script import ScriptedModel, says
 from ronda.server.app import Server, create_app
 from ronda.store.catalog import Catalog
 from ronda.store.queue import ClaimedRun, QueuedRun, QueueLimits
+from ronda.wire.openai_responses.resource import StoredOptions, response_id
 
 Opened = Callable[[], AbstractAsyncContextManager[tuple[Journal, Catalog]]]
 
@@ -105,7 +107,16 @@ async def write_as_newer(store: Store) -> None:
     async with store.open() as (journal, catalog):
         await catalog.keys.add(make.KEY)
         for run, events in more.items():
-            start = RunStarted(run, plan, (user("When?"),), 1.0, owner=make.OWNER, session=f"of {run}", outlives=True)
+            start = RunStarted(
+                run,
+                plan,
+                (user("When?"),),
+                1.0,
+                owner=make.OWNER,
+                session=f"of {run}",
+                outlives=True,
+                about={StoredOptions.key: Raw(b'{"background":true}')},
+            )
             journal.append(run, [start, *events])
             if run == WAITING:
                 journal.expect(make.OWNER, ["appr_0"], run)
@@ -182,6 +193,16 @@ async def test_what_a_newer_ronda_has_begun_is_shown_and_not_driven(store: Store
     assert {run: len(found) for run, found in events.items()} == {WAITING: 5, LEFT: 4}  # nothing was added
     assert isinstance(model, ScriptedModel)
     assert model.heard == []
+
+
+async def test_what_a_newer_ronda_has_left_is_deleted_where_a_client_asks_for_it(store: Store) -> None:
+    await write_as_newer(store)
+    async with serving(store) as (server, ask), soon():
+        deleted = [await ask("DELETE", f"/v1/responses/{response_id(run)}") for run in (QUEUED, LEFT)]
+        events = [await server.runs.read(run, make.OWNER) for run in (QUEUED, LEFT)]
+
+    assert [(status, body["deleted"]) for status, body in deleted] == [(200, True)] * 2
+    assert events == [[], []]
 
 
 async def test_a_column_that_a_newer_ronda_has_added_to_any_table_is_no_hindrance(store: Store) -> None:

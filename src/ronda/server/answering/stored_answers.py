@@ -100,10 +100,7 @@ class StoredAnswers:
 
     async def delete(self, incoming: Incoming) -> ASGIApp:
         for events in await self._found(incoming):
-            run_id = rebuild(events).id
-            await self._runs.end(run_id, incoming.owner)
-            self._runs.logs.forget(run_id)
-            await self._runs.journal.forget(run_id)
+            await self._runs.forget(rebuild(events).id, incoming.owner)
         return Json(encode({"id": self._id(incoming), "object": f"{self._door.object}.deleted", "deleted": True}))
 
     def _id(self, incoming: Incoming) -> str:

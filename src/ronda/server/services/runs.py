@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import Final
@@ -361,6 +362,13 @@ class Runs:
             self.journal.release(run_id)
         await end_children(self.journal, children, self.host.left_child)
         return is_open
+
+    async def forget(self, run_id: str, owner: str) -> None:
+        """Cancel a run that is under way, and forget it. What only a newer Ronda can end is forgotten as it stands."""
+        with suppress(WrittenByNewer):
+            await self.end(run_id, owner)
+        self.logs.forget(run_id)
+        await self.journal.forget(run_id)
 
     async def rejoin(self, turns: tuple[Turn, ...], owner: str) -> RejoinedTurns:
         """Our half of mixed turns next to the caller's."""

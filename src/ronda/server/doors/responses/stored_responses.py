@@ -94,9 +94,7 @@ class StoredResponses:
 
     async def delete(self, incoming: Incoming) -> ASGIApp:
         _, run = await self.find_response(incoming.places["id"], incoming.owner)
-        await self._runs.end(run.id, run.start.owner)
-        self._runs.logs.forget(run.id)
-        await self._runs.journal.forget(run.id)
+        await self._runs.forget(run.id, run.start.owner)
         return Json(encode({"id": incoming.places["id"], "object": "response", "deleted": True}))
 
     async def cancel(self, incoming: Incoming) -> ASGIApp:
