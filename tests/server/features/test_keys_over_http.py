@@ -199,6 +199,25 @@ async def test_what_is_under_way_with_a_key_ends_when_the_key_is_revoked(door: D
     assert came == (1008 if how == "socket" else "cut")
 
 
+async def test_a_socket_whose_key_expires_is_closed_and_says_why(door: Door) -> None:
+    now, catalog = 10.0, MemoryCatalog()
+    key, row = new_key("ann", 1.0, (), 20.0)
+    await catalog.keys.add(row)
+    auth = KeyAuth(catalog.keys, fresh_for=0.0, wall_clock=lambda: now)
+    async with door.serving(ScriptedModel(), catalog=catalog, auth=auth) as served, soon():
+        feature = served.server.features.find("keys")
+        assert isinstance(feature, Keys)
+        headers = {"authorization": f"Bearer {key}"}
+        async with served.http.ws_connect(f"{served.url}/responses", headers=headers) as socket:
+            await feature.end_revoked()
+            assert served.server.open_requests.keys
+            now = 20.0
+            await feature.end_revoked()
+            closed = await socket.receive()
+
+    assert (closed.data, closed.extra) == (1008, "the API key was revoked, or has expired")
+
+
 async def test_a_key_that_is_revoked_at_one_server_ends_what_another_streams(tmp_path: Path, postgres: str) -> None:
     folder = Folder(tmp_path, call("wait"), "It is over now.")
 

@@ -1,4 +1,4 @@
-"""Requests under way, by the id of the API key that they came with: when the key is revoked, their connections end.
+"""Requests under way, by the id of the API key that they came with: when the key is revoked or expires, their connections end.
 
 What a client's leaving does to a run, this does, too: one that does not outlive its client is cancelled.
 """
@@ -27,7 +27,11 @@ class OpenRequest:
     async def end(self) -> None:
         if self._is_socket:
             await self._send(
-                {"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": "the API key was revoked"}
+                {
+                    "type": "websocket.close",
+                    "code": _POLICY_VIOLATION,
+                    "reason": "the API key was revoked, or has expired",
+                }
             )
             return
         cycle = getattr(self._send, "__self__", None)
