@@ -142,10 +142,10 @@ def when(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def content_disposition(name: str) -> str:
+def content_disposition(name: str, how: Literal["inline", "attachment"]) -> str:
     """How a file is called that is sent as it is: for clients of today, and in ASCII for the rest."""
     plain = "".join([sign if " " <= sign <= "~" and sign not in '"\\' else "_" for sign in name])
-    return f"inline; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='', errors='replace')}"
+    return f"{how}; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='', errors='replace')}"
 
 
 # ---- pages -----------------------------------------------------------------------------------------------------------

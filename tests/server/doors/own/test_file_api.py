@@ -237,6 +237,23 @@ async def test_a_page_that_somebody_uploaded_can_do_nothing_in_a_browser(served:
     assert headers["x-content-type-options"] == "nosniff"
 
 
+@pytest.mark.parametrize(
+    ("headers", "disposition"),
+    [
+        ({}, "inline"),
+        ({"sec-fetch-dest": "image"}, "inline"),
+        ({"sec-fetch-dest": "document"}, "attachment"),
+        ({"sec-fetch-dest": "iframe"}, "attachment"),
+    ],
+)
+async def test_a_browser_that_would_show_a_file_as_a_page_downloads_it(
+    served: Door, headers: dict[str, str], disposition: str
+) -> None:
+    _, _, made = await ask(served, "POST", "/files", data=form())
+    _, told, _ = await ask(served, "GET", f"/files/{made['id']}/content", headers=headers)
+    assert told["content-disposition"].startswith(f"{disposition}; filename=")
+
+
 async def test_a_large_file_comes_back_whole(served: Door) -> None:
     large = bytes(range(256)) * 3900
     made = await served.client("test").files.create(file=("a.bin", large), purpose="user_data")

@@ -30,9 +30,11 @@ from ronda.wire.shared.made_files import is_placeholder
 log = logging.getLogger("ronda.server")
 
 TIDY_SECONDS: Final = 3600.0
+# What a browser says of a request whose answer it would show as a page, or in a frame of one.
+_PAGES: Final = frozenset({"document", "iframe", "frame", "object", "embed"})
 _AROUND: Final = 1024 * 1024  # bytes of a form besides its file
 
-# What a model or a stranger wrote is opened by a browser as what it is said to be, and can do nothing in the server's name.
+# What a model or a stranger wrote can do nothing in the server's name, wherever a browser has opened it.
 _HARMLESS: Final[tuple[Header, ...]] = (
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"sandbox; default-src 'none'"),
@@ -103,7 +105,9 @@ def file_name(name: str) -> str:
 def send_file(files: FileStore, incoming: Incoming, file: StoredFile) -> ASGIApp:
     # Mistral's client takes nothing else, and says so.
     wants_octets = (incoming.header(b"accept") or "").strip().lower() == OCTETS
-    return FileContent(files, file, OCTETS if wants_octets else _content_type(file))
+    is_page = incoming.header(b"sec-fetch-dest") in _PAGES
+    disposition = content_disposition(file.name, "attachment" if is_page else "inline")
+    return FileContent(files, file, OCTETS if wants_octets else _content_type(file), disposition)
 
 
 def _content_type(file: StoredFile) -> str:
@@ -122,13 +126,13 @@ async def tidy_files(sweep: Callable[[], Awaitable[None]]) -> None:
 class FileContent:
     """A file's bytes, as fast as they are taken."""
 
-    def __init__(self, store: FileStore, file: StoredFile, content_type: str) -> None:
+    def __init__(self, store: FileStore, file: StoredFile, content_type: str, disposition: str) -> None:
         self._store = store
         self._file = file
         self._headers: list[Header] = [
             (b"content-type", content_type.encode("latin-1", "replace")),
             (b"content-length", b"%d" % file.size),
-            (b"content-disposition", content_disposition(file.name).encode("latin-1", "replace")),
+            (b"content-disposition", disposition.encode("latin-1", "replace")),
             *_HARMLESS,
         ]
 
