@@ -9,6 +9,7 @@ import { lookNow } from "../stream";
 import { valuesOf } from "../tools";
 import { shown } from "../visible";
 import { Field, type Values, startValues, typedValues } from "./fields";
+import { CTRL } from "./view-keys";
 
 export function DenyForm({ question }: { question: Question }): VNode {
   const field = useRef<HTMLInputElement>(null);
@@ -155,7 +156,7 @@ export function EditForm({ question, isSheet }: { question: Question; isSheet: b
       )}
       <div class="acts">
         <button type="submit" class="btn ink sm" disabled={sending.value}>
-          Run with these {!isSheet && <kbd>Ctrl Enter</kbd>}
+          Run with these {!isSheet && <kbd>{CTRL} Enter</kbd>}
         </button>
         <button type="button" class="btn sm quiet" onClick={leave}>
           Back {!isSheet && <kbd>Esc</kbd>}

@@ -11,6 +11,7 @@ import { shown } from "../visible";
 import { fileIcon } from "./file";
 import { Icon } from "./icon";
 import { openLayer, togglePane, pane } from "./panes";
+import { CTRL } from "./view-keys";
 
 const MAX_HEIGHT = 220; // px, then it scrolls
 
@@ -118,7 +119,7 @@ export function Composer({ isFirst = false }: { isFirst?: boolean }): VNode {
         <span class="end row">
           {isLive ? (
             <button type="button" class="btn sm" onClick={() => void stopRun()}>
-              <Icon name="stop" small /> Stop <kbd class="wide">Ctrl .</kbd>
+              <Icon name="stop" small /> Stop <kbd class="wide">{CTRL} .</kbd>
             </button>
           ) : (
             isFirst && <span class="small t3 wide">Enter sends</span>

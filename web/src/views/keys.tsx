@@ -2,16 +2,17 @@ import type { VNode } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { Icon } from "./icon";
 import { closeLayer } from "./panes";
+import { CTRL } from "./view-keys";
 
 const KEYS: [string[], string][] = [
-  [["Ctrl K"], "find anything"],
+  [[`${CTRL} K`], "find anything"],
   [["N"], "new session"],
   [["G", "C"], "Chat (B, R, O: Build, Runs, Operate)"],
   [["J", "K"], "next, previous"],
   [["→", "←"], "open, fold"],
   [["A", "E", "S", "D"], "approve, edit, always, deny"],
-  [["Ctrl J"], "to the open question"],
-  [["Ctrl ."], "stop the run"],
+  [[`${CTRL} J`], "to the open question"],
+  [[`${CTRL} .`], "stop the run"],
   [["Enter"], "send, or say into the run"],
   [["Shift Enter"], "new line"],
   [["↑"], "edit my last message (in an empty field)"],

@@ -14,6 +14,7 @@ import { connection } from "../stream";
 import { shown } from "../visible";
 import { Icon, Mark } from "./icon";
 import { closeLayer, openLayer, openPane, pane, showSettings } from "./panes";
+import { CTRL } from "./view-keys";
 
 export const isNarrow = signal(false);
 
@@ -50,7 +51,7 @@ export function Sidebar(): VNode {
       <button type="button" class="find" onClick={() => openLayer("finder")}>
         <Icon name="search" small />
         <span>Search sessions</span>
-        <kbd>Ctrl K</kbd>
+        <kbd>{CTRL} K</kbd>
       </button>
       <Views />
       <SessionList />
@@ -102,7 +103,7 @@ export function Rail(): VNode {
         ))}
       </nav>
       <div class="rail-nav rail-more">
-        <button type="button" class="rail-item" aria-label="Search sessions" title="Search sessions (Ctrl K)" onClick={() => openLayer("finder")}>
+        <button type="button" class="rail-item" aria-label="Search sessions" title={`Search sessions (${CTRL} K)`} onClick={() => openLayer("finder")}>
           <Icon name="search" />
         </button>
         <button type="button" class="rail-item" aria-label="New session" title="New session (N)" onClick={startSession}>

@@ -1,6 +1,9 @@
 // Keys of the view that is shown: they count outside text fields, after those of the whole page.
 import { useEffect, useRef } from "preact/hooks";
 
+/** What the key is called that goes with letters, on the keyboard of this machine. */
+export const CTRL = /^(Mac|iPhone|iPad)/.test(navigator.platform) ? "⌘" : "Ctrl";
+
 export type ViewKeys = (event: KeyboardEvent) => boolean;
 
 let current: ViewKeys | null = null;

@@ -167,3 +167,13 @@ test("without motion nothing turns", async () => {
   const still = await page.locator(".call.running .spin").evaluate((spin) => getComputedStyle(spin).animationName);
   expect(still).toBe("none");
 });
+
+test("keys are called as the keyboard of a Mac has them, and work there", async () => {
+  const page = await open("/ui");
+  await page.waitForSelector(".find kbd >> text=Ctrl K");
+  await page.addInitScript(() => Object.defineProperty(navigator, "platform", { value: "MacIntel" }));
+  await page.reload();
+  await page.waitForSelector(".find kbd >> text=⌘ K");
+  await page.keyboard.press("Meta+k");
+  await page.waitForSelector("dialog.finder");
+});

@@ -29,6 +29,15 @@ describe("code", () => {
     await page.waitForSelector(".file >> text=reorder-plan.csv");
   });
 
+  test("a file that is opened in a tab of its own is downloaded, and not shown", async () => {
+    const page = await open();
+    await ask(page, "a figure, please");
+    await answered(page, "The figure is above");
+    const address = await page.locator(".file a[download]").getAttribute("href");
+    const [file] = await Promise.all([page.waitForEvent("download"), page.evaluate((to) => void location.assign(to ?? ""), address)]);
+    expect(file.suggestedFilename()).toBe("reorder-plan.csv");
+  });
+
   test("a session that is opened again has its figures, its files and the way to its run", async () => {
     const page = await open();
     await ask(page, "a figure, please");
