@@ -27,6 +27,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -203,6 +204,7 @@ def note_lines(root: Path, file: str) -> None:
     from coverage.numbits import nums_to_numbits
 
     source = root / SOURCE
+    os.environ["COVERAGE_CORE"] = "ctrace"  # what coverage takes from Python 3.14 on knows no contexts
     measured = coverage.Coverage(data_file=None, include=[f"{source}/*"], config_file=False)
     plugin = _Contexts(measured)
     measured.start()
@@ -225,14 +227,15 @@ def note_lines(root: Path, file: str) -> None:
         db.execute("INSERT OR REPLACE INTO measured VALUES (?, ?)", (file, _hash(root / file)))
 
 
-def _open(root: Path) -> sqlite3.Connection:
+@contextmanager
+def _open(root: Path) -> Iterator[sqlite3.Connection]:
     folder = root / KEPT
     folder.mkdir(parents=True, exist_ok=True)
-    db = sqlite3.connect(folder / "lines.sqlite")
-    db.execute("CREATE TABLE IF NOT EXISTS ran (file TEXT, path TEXT, test TEXT, lines BLOB)")
-    db.execute("CREATE INDEX IF NOT EXISTS of_path ON ran (path)")
-    db.execute("CREATE TABLE IF NOT EXISTS measured (file TEXT PRIMARY KEY, hash TEXT)")
-    return db
+    with closing(sqlite3.connect(folder / "lines.sqlite")) as db, db:
+        db.execute("CREATE TABLE IF NOT EXISTS ran (file TEXT, path TEXT, test TEXT, lines BLOB)")
+        db.execute("CREATE INDEX IF NOT EXISTS of_path ON ran (path)")
+        db.execute("CREATE TABLE IF NOT EXISTS measured (file TEXT PRIMARY KEY, hash TEXT)")
+        yield db
 
 
 def _hash(file: Path) -> str:

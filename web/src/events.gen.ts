@@ -7,7 +7,7 @@ export type RunEvent = (Started | Finished | Ended | Question | CallPreviewed | 
 
 /**
  * A run began. `turns` is the conversation it began with, without instructions. One that is a `call` of its parent has a
- *     share of its parent's limits.
+ * share of its parent's limits.
  */
 export interface Started {
 type: "run_started"
@@ -55,7 +55,7 @@ url: string
 /**
  * Content as a data: URL, or a provider's id of a file it already has.
  * 
- *     Of one that a tool made, also what is known of it where its content does not travel along; `problem` says why there is none.
+ * Of one that a tool made, also what is known of it where its content does not travel along; `problem` says why there is none.
  */
 export interface File {
 type: "file"
@@ -88,8 +88,8 @@ text: string
 /**
  * What the model asks for. `arguments` is JSON text.
  * 
- *     When the model wrote something else, `repairs` names what was done to read it and `written` keeps its own words; when
- *     nothing could be read, `problem` says why, and the call is never run.
+ * When the model wrote something else, `repairs` names what was done to read it and `written` keeps its own words; when
+ * nothing could be read, `problem` says why, and the call is never run.
  */
 export interface ToolCall {
 type: "tool_call"
@@ -130,7 +130,7 @@ seconds?: (number | null)
 }
 /**
  * The model's turn is complete. `first_at` is when the first of it was shown. `logprobs` are token probabilities, in the
- *     provider's JSON. `model` is the one that answered, where it is not the run's.
+ * provider's JSON. `model` is the one that answered, where it is not the run's.
  */
 export interface Finished {
 type: "model_finished"
@@ -160,7 +160,7 @@ cost?: (number | null)
 }
 /**
  * How far the tightest of the budgets is used that a run spends from, after a call: what was spent, and what is reserved for
- *     calls under way.
+ * calls under way.
  */
 export interface Budget {
 scope: string
@@ -174,7 +174,7 @@ currency?: (string | null)
 }
 /**
  * A stretch of the turn's text that speaks of a source: of its texts together, in Unicode characters, the end not included.
- *     `number` is that of the source in what the model was shown.
+ * `number` is that of the source in what the model was shown.
  */
 export interface Annotation {
 type: "url_citation"
@@ -216,9 +216,9 @@ cost?: (number | null)
 /**
  * A person has to decide: whether a call may run ("approval"), or what a tool wants to know ("input").
  * 
- *     `arguments` is JSON text, as in a call; `schema` says what an answer of kind "input" must look like, `parameters` what other
- *     arguments must look like that an approval brings. `cause` of an approval is that it is asked for ("permission"), or that data
- *     could leave ("taint").
+ * `arguments` is JSON text, as in a call; `schema` says what an answer of kind "input" must look like, `parameters` what other
+ * arguments must look like that an approval brings. `cause` of an approval is that it is asked for ("permission"), or that data
+ * could leave ("taint").
  */
 export interface Question {
 type: "asked"
@@ -241,7 +241,7 @@ parameters?: {
 }
 /**
  * What is new of the arguments that a tool wants watched (`preview`). It follows the event that it was made from, and has its
- *     position. `index` counts the calls of the turn.
+ * position. `index` counts the calls of the turn.
  */
 export interface CallPreviewed {
 type: "call_preview"
@@ -346,8 +346,8 @@ child?: string
 }
 /**
  * A person or a rule decided, or the time for it ran out. `arguments` (JSON text) go in the place of those that the call was
- *     asked with: they change what runs, never the model's turn. With `remember` it holds for every call of this tool in this run:
- *     those to come, and those in question now.
+ * asked with: they change what runs, never the model's turn. With `remember` it holds for every call of this tool in this run:
+ * those to come, and those in question now.
  */
 export interface Answered {
 type: "answered"
@@ -362,8 +362,8 @@ at?: number
 /**
  * From here on the model is shown `summary` in the place of earlier turns; the run keeps them.
  * 
- *     Gone are the turns before `upto`, but for the instructions and those `kept`. `failure` says why the summary is a plain
- *     excerpt although a better one was asked for.
+ * Gone are the turns before `upto`, but for the instructions and those `kept`. `failure` says why the summary is a plain
+ * excerpt although a better one was asked for.
  */
 export interface Compacted {
 type: "compacted"
@@ -375,7 +375,7 @@ at?: number
 }
 /**
  * Something the caller should hear of that did not stop the run. With the code `unknown_event` it stands for an event of a
- *     kind that only a newer Ronda knows: such a run can be read, and only the newer Ronda drives it.
+ * kind that only a newer Ronda knows: such a run can be read, and only the newer Ronda drives it.
  */
 export interface Warned {
 type: "warned"
@@ -412,8 +412,8 @@ code?: (("crash_loop" | "guardrail" | "model_failed" | "model_interrupted" | "no
 /**
  * The answer broke off. What was shown of it is in `turn`; a next attempt is a new item, never a silent repeat.
  * 
- *     Where the upstream broke off, something was shown, and the plan says whether the model is asked again. Where our process
- *     ended, no client is left that was shown anything, and it is. (Journals of old do not say, and went on in both cases.)
+ * Where the upstream broke off, something was shown, and the plan says whether the model is asked again. Where our process
+ * ended, no client is left that was shown anything, and it is. (Journals of old do not say, and went on in both cases.)
  */
 export interface ModelInterrupted {
 type: "model_interrupted"
@@ -426,7 +426,7 @@ announced?: boolean
 /**
  * An answer was checked. A `problem` names what is wrong with an answer's form, or why a guardrail said no.
  * 
- *     A guardrail may put something else in the place of what it saw: turns (input), a text (output), JSON arguments (tool).
+ * A guardrail may put something else in the place of what it saw: turns (input), a text (output), JSON arguments (tool).
  */
 export interface Checked {
 type: "checked"

@@ -285,8 +285,12 @@ _NEVER_SAID: Final = frozenset({"native", "rewrite"})
 
 def schema() -> dict[str, Any]:
     """The JSON of an event as a JSON Schema."""
+    from inspect import cleandoc  # much to import, for one command
+
     (any_event,), named = msgspec.json.schema_components([WireEvent], ref_template="#/$defs/{name}")
     for kind in named.values():
+        if "description" in kind:  # a docstring: Python takes its indentation away only from 3.13 on
+            kind["description"] = cleandoc(kind["description"])
         for name in _NEVER_SAID & kind.get("properties", {}).keys():
             del kind["properties"][name]
     for name in ("Native", "SystemTurn"):
