@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Door, Remembering, user
-from tests.interaction.upstreams import Upstream, answers, call, completes
+from tests.interaction.doors import Door, Remembering, soon, user
+from tests.interaction.upstreams import Exchange, Upstream, call, completes
 from tests.server.features.test_traces import collecting
 from tests.tools.mcp.serving import http
 
@@ -44,10 +45,16 @@ async def test_no_secret_is_found_by_those_who_watch(
     monkeypatch.setenv("OPENAI_API_KEY", UPSTREAM_KEY)
     caplog.set_level(logging.DEBUG)
     catalog, journal = MemoryCatalog(), Remembering()
+    told = asyncio.Event()
+
+    async def refuse(exchange: Exchange) -> None:
+        await exchange.answer(b"{}", 503)
+        told.set()
+
     async with (
         collecting(monkeypatch) as collector,
         Upstream(completes(None, call("look")), completes("Done.")) as upstream,
-        Upstream(answers(b"{}", 503)) as hook,
+        Upstream(refuse) as hook,
     ):
         gone = http(f"http://name:{MCP}@127.0.0.1:1/mcp?key={MCP}")
         async with door.serving(
@@ -61,9 +68,10 @@ async def test_no_secret_is_found_by_those_who_watch(
             asked = await served.post({"messages": [user("Hi")]}, headers=headers)
             for feature in served.server.features.all:
                 await feature.runs_ended()
-                for chore in feature.chores():
-                    if chore.name == "the sending of notices":
-                        await chore.do()
+            notices: Any = served.server.features.find("notices")
+            async with soon():  # the server may have begun to send it by itself
+                await asyncio.gather(*await notices.send_due())
+                await told.wait()
             async with served.http.get(f"{url}/metrics") as answer:
                 figures = await answer.text()
             events = json.dumps([str(one) for one in await served.events])
