@@ -199,6 +199,24 @@ async def test_what_one_host_sealed_is_not_sent_to_the_next(door: Door, monkeypa
     assert (b"SEALED-BY-A" in sent, b"rs_1" in sent, b"seen" in sent) == (False, False, True)
 
 
+@pytest.mark.parametrize(("asked", "sent"), [({}, 50), ({"max_tokens": 500}, 50), ({"max_tokens": 20}, 20)])
+async def test_a_model_that_takes_the_place_of_another_keeps_to_its_own_limit(
+    door: Door, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any], sent: int
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    async with Upstream(refuses(503, "down")) as first, Upstream(completes("short")) as second:
+        models = {
+            "long": {"model": "openai-chat:a", "base_url": first.url, "max_tokens": 4000, "fallback": ["short"]},
+            "short": {"model": "openai-chat:b", "base_url": second.url, "max_tokens": 50},
+        }
+        async with door.serving(ScriptedModel(), models=models) as served:
+            status, answer = await ask(served, "long", **asked)
+
+    assert (status, answer["choices"][0]["message"]["content"]) == (200, "short"), answer
+    [body] = map(json.loads, second.bodies)
+    assert body["max_tokens"] == sent
+
+
 # ---- a chain -------------------------------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ from ronda.core.plan import Options, Plan
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Provider, Show, capabilities_of
 from ronda.errors import BadRequest, UpstreamError
-from ronda.providers.output_limits import max_output
+from ronda.providers.output_limits import largest_limit, limited, max_output
 from ronda.providers.vision import TextOnly
 from ronda.server.features.models.settings import Reason
 
@@ -31,6 +31,14 @@ class Candidate(Struct, frozen=True):
     spec: str
     provider: Provider
     cool_down: float
+    max_tokens: int | None = None  # of one answer; a request may ask for less
+
+    def options_within(self, options: Options) -> Options:
+        """Those of a request, which knew the limit of the first model only."""
+        asked = largest_limit(options)
+        if self.max_tokens is None or (asked is not None and 0 < asked <= self.max_tokens):
+            return options
+        return limited(options, self.max_tokens)
 
 
 class CoolDown:
@@ -112,7 +120,8 @@ class FallbackModel:
             scratch = request.scratch.setdefault(f"{_CHOSEN} {number}", {})  # a wire finds there what it wrote itself
             watched = _Watched(show)
             try:
-                finished = await candidate.provider.call(replace(request, scratch=scratch), watched)
+                options = candidate.options_within(request.options)
+                finished = await candidate.provider.call(replace(request, scratch=scratch, options=options), watched)
             except BadRequest as error:
                 if failure is None:
                     raise

@@ -77,16 +77,15 @@ class NamedModels(Feature):
     def _provider(self, name: str, model: NamedModel, default: Target, cooling: CoolDown) -> Provider:
         if not model.fallback:
             return self._open(name)
-        first = Candidate(name, model.model, self._priced(name), model.cool_down)
-        others = [
-            Candidate(
-                other, default.spec, self._with_price(default.spec, self._limited_default(default)), model.cool_down
-            )
-            if other == DEFAULT
-            else Candidate(other, self._models[other].model, self._priced(other), self._models[other].cool_down)
-            for other in model.fallback
-        ]
-        return FallbackModel([first, *others], model.fallback_on, cooling)
+        own = Candidate(
+            DEFAULT, default.spec, self._with_price(default.spec, self._limited_default(default)), model.cool_down
+        )
+        candidates = [own if one == DEFAULT else self._candidate(one) for one in (name, *model.fallback)]
+        return FallbackModel(candidates, model.fallback_on, cooling)
+
+    def _candidate(self, name: str) -> Candidate:
+        model = self._models[name]
+        return Candidate(name, model.model, self._priced(name), model.cool_down, model.max_tokens)
 
     def _open(self, name: str) -> Provider:
         """One for each name: what fails for one that falls back to it cools down for all."""
