@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ronda import Agent, invoke_agent, tool
-from ronda.agent.cassette import BadCassette
+from ronda.agent.cassettes.cassette import BadCassette
 from ronda.agent.invoke import invoke_agent_async, run_agent_async
 from ronda.core.events import RunFinished
 from ronda.core.limits import Retry

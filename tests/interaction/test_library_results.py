@@ -15,8 +15,8 @@ from tests.prompty.child_files import write
 from tests.timeouts import TIMEOUT
 
 from ronda import Agent, invoke_agent, resume_agent, resume_agent_async, run_agent, stream_agent
-from ronda.agent.cassette import read_cassette
-from ronda.agent.replay import branch
+from ronda.agent.cassettes.cassette import read_cassette
+from ronda.agent.cassettes.replay import branch
 from ronda.core.limits import RESULT_CHARS
 from ronda.core.plan import PermissionRule
 from ronda.errors import BadRequest

@@ -166,7 +166,7 @@ class Start:
         self.run = self._new(inputs, table, stream, guardrails, options, link, long_results) if run is None else run
         provider, recorder = agent._provider, None
         if (path := options.get("record")) is not None:
-            from ronda.agent.recording import Recorder  # most runs are not recorded
+            from ronda.agent.cassettes.recording import Recorder  # most runs are not recorded
 
             provider = recorder = Recorder(path, self.run, provider)
         live = self.live = LiveRun(self.run, provider, table, journal)

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ronda.agent import replay as player
-from ronda.agent.cassette import Cassette, read_cassette
-from ronda.agent.replay import Difference, ReplayResult
+from ronda.agent.cassettes import replay as player
+from ronda.agent.cassettes.cassette import Cassette, read_cassette
+from ronda.agent.cassettes.replay import Difference, ReplayResult
 from ronda.cli.model import check_model
 from ronda.cli.terminal import answer_alone
 from ronda.core.events import WITHOUT_ANSWER
@@ -41,7 +41,7 @@ def _write(path: str, data: bytes) -> None:
 
 
 async def _export(arguments: argparse.Namespace) -> bytes:
-    from ronda.agent.export import export_run
+    from ronda.agent.cassettes.export import export_run
     from ronda.cli.storage import open_storage
 
     async with open_storage(arguments, "runs") as storage:
@@ -61,7 +61,7 @@ def replay(arguments: argparse.Namespace) -> int:
         if arguments.agent is None:
             played = asyncio.run(player.replay(cassette))
         else:
-            from ronda.agent.replay_agent import replay as replay_with
+            from ronda.agent.cassettes.replay_agent import replay as replay_with
 
             played = replay_with(cassette, arguments.agent)
     except Difference as error:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ronda.agent import RunOptions, run_agent_async
-from ronda.agent.cassette import read_cassette
+from ronda.agent.cassettes.cassette import read_cassette
 from ronda.agent.resume import resume_agent_async
 from ronda.core.events import Asked, Event
 from ronda.drive import Tool

@@ -8,8 +8,8 @@ invoke_agent(agent, "How is Paris?", record="paris.jsonl")      # once
 replay("paris.jsonl", agent)                                    # always: without a model, a tool or a network
 """
 
-from ronda.agent.replay import Difference
-from ronda.agent.replay_agent import replay, replay_async
+from ronda.agent.cassettes.replay import Difference
+from ronda.agent.cassettes.replay_agent import replay, replay_async
 from ronda.providers.script import Call, Line, ScriptedModel, calls, fails, says
 
 __all__ = ["Call", "Difference", "Line", "ScriptedModel", "calls", "fails", "replay", "replay_async", "says"]

@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 import pytest
 
 from ronda.agent import Agent, Inputs, Tools, run_agent
-from ronda.agent.replay_agent import replay
+from ronda.agent.cassettes.replay_agent import replay
 from ronda.agent.result import Result
 from ronda.core.transcript import final_text
 from ronda.providers.script import Line, ScriptedModel

@@ -11,8 +11,8 @@ from tests.interaction.every_door import NAMES, PATHS, body_for, tool_of
 from tests.interaction.long_results import ReadsOn, report
 from tests.server.runs_door import CALLERS, HI, Deleting, Stepwise, ask, asked_of, get, post, post_quietly
 
-from ronda.agent.cassette import parse_cassette
-from ronda.agent.replay import ReplayResult, replay
+from ronda.agent.cassettes.cassette import parse_cassette
+from ronda.agent.cassettes.replay import ReplayResult, replay
 from ronda.testing import ScriptedModel, calls, fails, says
 from ronda.tools.files.reading import READ
 

@@ -96,8 +96,8 @@ class RunsDoor:
 
     async def get_cassette(self, incoming: Incoming) -> ASGIApp:
         """A run as a file that can be played again."""
-        await load("ronda.agent.export")
-        from ronda.agent.export import export_run  # few ask for one
+        await load("ronda.agent.cassettes.export")
+        from ronda.agent.cassettes.export import export_run  # few ask for one
 
         events = await self._find_events(incoming)
         previews = await self._runs.journal.previews(incoming.places["id"])

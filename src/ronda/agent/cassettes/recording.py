@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from ronda.agent.cassette import CassetteWriter, Failed
+from ronda.agent.cassettes.cassette import CassetteWriter, Failed
 from ronda.core.events import PREVIEWS, Event, ModelFinished, Preview, RunFinished
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run

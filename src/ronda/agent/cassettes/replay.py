@@ -20,8 +20,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ronda.agent.cassette import Cassette, Exchange, Failed
-from ronda.agent.recording import Recorder
+from ronda.agent.cassettes.cassette import Cassette, Exchange, Failed
+from ronda.agent.cassettes.recording import Recorder
 from ronda.agent.start import LongResultsWhenNeeded
 from ronda.core.events import (
     Answered,

@@ -11,8 +11,8 @@ from typing import TypeAlias, assert_never, cast
 
 from msgspec.structs import replace
 
-from ronda.agent.cassette import BadCassette, Cassette, CassetteWriter, Exchange, Failed
-from ronda.agent.replay import Difference, replay
+from ronda.agent.cassettes.cassette import BadCassette, Cassette, CassetteWriter, Exchange, Failed
+from ronda.agent.cassettes.replay import Difference, replay
 from ronda.core.events import (
     CallDelta,
     Event,

@@ -7,11 +7,11 @@ import os
 import msgspec
 
 from ronda.agent.blocking import blocking
-from ronda.agent.cassette import Cassette, read_cassette
+from ronda.agent.cassettes.cassette import Cassette, read_cassette
+from ronda.agent.cassettes.replay import ReplayResult, compare_starts
+from ronda.agent.cassettes.replay import replay as play
 from ronda.agent.pipeline import Call
 from ronda.agent.prompty_run import Source
-from ronda.agent.replay import ReplayResult, compare_starts
-from ronda.agent.replay import replay as play
 from ronda.agent.toolsets import Tools
 from ronda.agent.value import AnyAgent, Inputs
 from ronda.core.events import RunStarted
