@@ -1119,6 +1119,8 @@ class ShowOperationAnswerOwnersItem(TypedDict):
 
 class ShowOperationAnswerSeries(TypedDict):
     open: list[int]
+    queued: list[int | None]
+    waiting: list[int | None]
     tokens: list[float]
     cost: list[float | None]
     first_token: list[float]

@@ -26,7 +26,8 @@ from ronda.journal import RunStep, RunSurvey
 from ronda.journal.memory import MemoryJournal
 from ronda.journal.sqlite import SqliteJournal
 from ronda.providers.script import fails
-from ronda.server.features.operate.feature import last_midnight, open_runs
+from ronda.server.features.operate.feature import Operate, last_midnight, open_runs
+from ronda.server.features.operate.looks import Look, Looks
 from ronda.store.keys import new_key
 from ronda.testing import ScriptedModel, calls, says
 
@@ -102,6 +103,7 @@ async def test_an_operator_sees_runs_of_all_owners_and_no_word_of_theirs(door: D
     assert set(approval) == {"run", "owner", "tool", "asked_at", "age"}
     assert (said["journal"]["bytes"] > 0, said["files"], said["mcp"]) == (True, {"count": 0, "bytes": 0}, [])
     assert (after[0]["waiting"], after[0]["runs"], after[0]["approvals"]) == (0, [], [])
+    assert said["series"]["waiting"][-1] == 1
     steps = after[2]["data"]
     assert (len(steps), sum(one["started"] for one in steps), sum(one["ended"] for one in steps)) == (60, 1, 1)
     assert CANARY not in json.dumps([said, cancelled, after])
@@ -142,6 +144,7 @@ async def test_what_a_run_does_now_is_told_by_the_process_that_drives_it(door: D
     told = [[(row["state"], row["doing"], row["calls"]) for row in said["runs"]] for said in looks]
     assert told[0] == [("queued", "next", []), ("running", "tools", ["hold"])]
     assert told[1] == [("queued", "next", []), ("running", "model", [])]
+    assert [(len(said["series"]["queued"]), said["series"]["queued"][-1]) for said in looks] == [(60, 1)] * 2
     assert (looks[0]["oldest_queued"] >= 0.0, looks[0]["oldest_waiting"]) == (True, None)
     assert CANARY not in json.dumps(looks)
 
@@ -356,3 +359,36 @@ async def test_a_model_that_cools_down_says_for_how_long(door: Door, tmp_path: P
 def test_runs_that_were_open_are_counted_back_from_now() -> None:
     steps = [RunStep(started=9), RunStep(started=2), RunStep(started=1, ended=3), RunStep(ended=1)]
     assert open_runs(steps, 0) == [1, 3, 1, 0]
+
+
+async def test_what_was_queued_and_waited_is_counted_again_and_again(door: Door) -> None:
+    async with with_a_run_that_waits(door) as (server, run):
+        [operate] = [one for one in server.served.server.features.all if isinstance(one, Operate)]
+        [look] = operate.chores()
+        await look.do()
+        await server.ask("operator", "POST", f"runs/{run}/cancel?owner=bob")
+        _, said = await server.ask("seer", "GET", "operate")
+
+    assert said["waiting"] == 0
+    assert 1 in said["series"]["waiting"]
+
+
+def test_of_each_piece_of_time_the_most_is_told() -> None:
+    looks = Looks()
+    for at, look in {60.0: Look(1, 0), 120.0: Look(4, 2), 180.0: Look(0, 3), 600.0: Look(0, 1)}.items():
+        looks.add(at, look)
+    looks.add(300.0, Look(9, 9))  # the clock was set back
+
+    now = Look(2, 0)
+    assert looks.most(0.0, 600.0, 5, now) == [Look(4, 2), Look(0, 3), None, None, Look(2, 1)]
+    assert looks.most(0.0, 240.0, 8, now)[1:6] == [Look(1, 0), Look(1, 0), Look(4, 2), Look(4, 2), Look(0, 3)]
+    assert Looks().most(0.0, 60.0, 2, now) == [None, now]
+
+
+def test_a_week_of_looks_is_kept() -> None:
+    looks = Looks()
+    for minute in range(8 * 24 * 60):
+        looks.add(minute * 60.0, Look(1, 1))
+
+    days = looks.most(-60.0, (8 * 24 * 60 - 1) * 60.0, 8, Look(1, 1))
+    assert days == [None, *[Look(1, 1)] * 7]

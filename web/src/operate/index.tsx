@@ -132,8 +132,8 @@ function Boxes({ data }: { data: OperateData }): VNode {
     <div class="operate" tabIndex={0} role="region" aria-label="Figures of the server">
       <div class="tiles">
         <Tile name="Running" dot="live" value={String(figures?.running ?? of("running").length)} more={figures === null ? "yours" : "of all owners"} series={figures?.series?.["open"]} />
-        <Tile name="Queued" value={String(figures?.queued ?? of("queued").length)} more={age(figures === null ? oldest("queued") : figures.oldest_queued ?? null)} />
-        <Tile name="Wait for people" dot="wait" value={String(figures?.waiting ?? decisions.length)} more={age(figures === null ? oldest("waiting") : figures.oldest_waiting ?? null)} />
+        <Tile name="Queued" value={String(figures?.queued ?? of("queued").length)} more={age(figures === null ? oldest("queued") : figures.oldest_queued ?? null)} series={figures?.series?.["queued"]} />
+        <Tile name="Wait for people" dot="wait" value={String(figures?.waiting ?? decisions.length)} more={age(figures === null ? oldest("waiting") : figures.oldest_waiting ?? null)} series={figures?.series?.["waiting"]} />
         <Tile name="First token, 95th" value={figures?.first_token_95 == null ? null : seconds(figures.first_token_95)} more={figures?.first_token_median == null ? "" : `median ${seconds(figures.first_token_median)}`} series={figures?.series?.["first_token"]} />
         <Tile name="Tokens a minute" value={figures?.tokens_a_minute == null ? null : tokens(figures.tokens_a_minute)} more={figures?.cached_share == null ? "" : `${Math.round(100 * figures.cached_share)} % cached`} series={figures?.series?.["tokens"]} />
         <Tile name="Cost today" value={figures?.cost_today == null ? null : cost(figures.cost_today)} more="" series={figures?.series?.["cost"]} />

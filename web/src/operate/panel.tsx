@@ -13,17 +13,21 @@ export function Tile({ name, value, more, dot = "", series }: { name: string; va
       <div class="tile-value num">
         {value === null ? <span class="t3 tile-none">not measured yet</span> : value} <small>{value === null ? "" : more}</small>
       </div>
-      {series !== undefined && series.length > 1 && series.some((one) => (one ?? 0) > 0) && <Sparkline values={series.map((one) => one ?? 0)} tone={dot} />}
+      {series !== undefined && series.length > 1 && series.some((one) => (one ?? 0) > 0) && <Sparkline values={series} tone={dot} />}
     </div>
   );
 }
 
-function Sparkline({ values, tone }: { values: number[]; tone: string }): VNode {
-  const most = Math.max(...values, 1e-9);
-  const points = values.map((value, at) => `${((100 * at) / (values.length - 1)).toFixed(2)},${(28 - (26 * value) / most).toFixed(2)}`).join(" ");
+/** It begins where something is known. */
+function Sparkline({ values, tone }: { values: (number | null)[]; tone: string }): VNode {
+  const known = values.map((value) => value ?? 0);
+  const most = Math.max(...known, 1e-9);
+  const first = Math.min(values.findIndex((value) => value !== null), values.length - 2); // a line has two ends
+  const x = (at: number) => ((100 * at) / (values.length - 1)).toFixed(2);
+  const points = known.map((value, at) => `${x(at)},${(28 - (26 * value) / most).toFixed(2)}`).slice(first).join(" ");
   return (
     <svg class={`spark ${tone}`} viewBox="0 0 100 30" preserveAspectRatio="none" aria-hidden="true">
-      <polygon points={`0,30 ${points} 100,30`} />
+      <polygon points={`${x(first)},30 ${points} 100,30`} />
       <polyline points={points} />
     </svg>
   );

@@ -59,7 +59,7 @@ test("figures over all owners are shown where the server has them", async () => 
     body: {
       running: 3, queued: 1, waiting: 2, first_token_95: 1.9, first_token_median: 0.6, tokens_a_minute: 41_000, cost_today: 8.72,
       oldest_queued: 12, oldest_waiting: 240, cached_share: 0.74,
-      series: { open: [1, 2, 3, 2], cost: [1, 2, 3, 4], first_token: [0.6, 1.9, 0.4] },
+      series: { open: [1, 2, 3, 2], queued: [null, 0, 2, 1], waiting: [null, null, null, 2], cost: [1, 2, 3, 4], first_token: [0.6, 1.9, 0.4] },
       owners: [{ owner: "finance", running: 1, waiting: 0, runs: 412, spent: 92.9, reserved: 3, budget: 100 }],
       models: [{ name: "gemini-3-pro", calls: 12, failed: 5, first_token: 3.8, cost: 0.31, cools_for: 39.2 }],
       runs: [
@@ -82,7 +82,10 @@ test("figures over all owners are shown where the server has them", async () => 
   await page.waitForSelector("tr:has-text('gemini-3-pro') >> text=cools down 40 s");
   await page.waitForSelector(".op-box:has-text('Runs of other owners') tr:has-text('finance') >> text=fetch_rates");
   await page.waitForSelector(".op-kept >> text=2 files");
-  expect(await page.locator(".spark").count()).toBe(3);
+  expect(await page.locator(".spark").count()).toBe(5);
+  const queued = await page.locator(".tile:has-text('Queued') .spark polyline").getAttribute("points");
+  expect(queued?.split(" ").map((point) => Number(point.split(",")[0]))).toEqual([33.33, 66.67, 100]); // it begins where it is known
+  expect((await page.locator(".tile:has-text('Wait for people') .spark polyline").getAttribute("points"))?.split(" ").length).toBe(2);
 });
 
 test("errors, models and series are those of the span that is chosen", async () => {

@@ -3,8 +3,8 @@
 rows of runs, of files and of processes ──► figures, states, names of tools and codes of errors, of all owners
 
 Of a run's events only times are read, of the newest few runs; of one that this process drives, the names of the tools that run;
-of its row neither its words nor what its questions are about. At rest it costs nothing: what is told is looked up when it is
-asked for, and what takes long to look up is kept for a while.
+of its row neither its words nor what its questions are about. What is told is looked up when it is asked for, and what takes long
+to look up is kept for a while; only how many runs are queued and wait is counted once a minute (`looks`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from starlette.types import ASGIApp
 
 from ronda.core.events import ModelFinished, ModelStarted
 from ronda.errors import BadRequest, NotFound
-from ronda.journal import ListedState, RunModel, RunQuery, RunStep, RunSummary
+from ronda.journal import ListedState, RunCounts, RunModel, RunQuery, RunStep, RunSummary
 from ronda.server.config import ServerConfig
 from ronda.server.doors.dialects import OWN
 from ronda.server.features.budgets.settings import BudgetSettings
-from ronda.server.features.contract import Feature, Services
+from ronda.server.features.contract import Chore, Feature, Services
+from ronda.server.features.operate.looks import EVERY, Look, Looks
 from ronda.server.http.incoming import Incoming, Json
 from ronda.server.http.operations import Operation
 from ronda.server.http.query import Query
@@ -42,6 +43,7 @@ from ronda.wire.codec.json import encode
 if TYPE_CHECKING:
     from ronda.core.run import Run
     from ronda.host.run import LiveRun
+    from ronda.store.queue import QueueEntry
     from ronda.tools.mcp.servers import McpServers
 
 _T = TypeVar("_T")
@@ -79,6 +81,22 @@ class Operate(Feature):
         self._began = services.clock()
         self._timezone = settings.part(BudgetSettings).budgets.timezone
         self._kept: dict[str, tuple[float, Any]] = {}  # until when it holds, and what was found
+        self._looks = Looks()
+
+    def chores(self) -> Sequence[Chore]:
+        return [Chore("the count of runs that are queued or wait", EVERY, self._look)]
+
+    async def _look(self) -> None:
+        now = self._clock()
+        _, counts = await self._count(now)
+        self._looks.add(now, _look(counts))
+
+    async def _count(self, now: float) -> tuple[list[QueueEntry], RunCounts]:
+        """What is queued, and the runs that are open."""
+        entries = await queued_entries(self._catalog.queue, self._runs, None)
+        queued = tuple([entry.run for entry in entries])
+        query = RunQuery(None, _OPEN, queued=queued, children=False)
+        return entries, await self._runs.journal.count_runs(query, now - _HOUR, now, 1)
 
     def routes(self) -> Sequence[Route]:
         return [
@@ -97,15 +115,15 @@ class Operate(Feature):
         before = query.whole("before", None, 0, None)
         span = query.span("span", "1h", LONGEST_SPAN)
         journal, now = self._runs.journal, self._clock()
-        entries = await queued_entries(self._catalog.queue, self._runs, None)
+        entries, counts = await self._count(now)
         queued = tuple([entry.run for entry in entries])
         under_way = RunQuery(None, _OPEN, before=before, limit=limit, queued=queued, children=False)
         page = await journal.list_runs(under_way)
         waiting = await journal.list_runs(RunQuery(None, ("waiting",), limit=LONGEST_PAGE, children=False))
-        counts = await journal.count_runs(RunQuery(None, _OPEN, queued=queued, children=False), now - _HOUR, now, 1)
         survey = await journal.survey_runs(now - span, now, _PIECES)
         files, file_bytes = await self._catalog.files.total(now)
         lately = (await journal.survey_runs(now - _LATELY * 60, now, 1)).steps[0]
+        looks = self._looks.most(now - span, now, _PIECES, _look(counts))
         processes = await self._processes()
         newest = await self._kept_for_a_while("newest calls", self._newest_calls)
         times = [seconds for _, seconds in newest.first_tokens]
@@ -130,6 +148,8 @@ class Operate(Feature):
             "owners": await self._kept_for_a_while("owners", self._owners),
             "series": {
                 "open": open_runs(survey.steps, sum([counts.states.get(state, 0) for state in _OPEN])),
+                "queued": [None if look is None else look.queued for look in looks],
+                "waiting": [None if look is None else look.waiting for look in looks],
                 "tokens": [step.input + step.output for step in survey.steps],
                 "cost": [step.cost for step in survey.steps],
                 "first_token": times[-_MOST_TIMES:],
@@ -276,6 +296,10 @@ def open_runs(steps: Sequence[RunStep], open_now: int) -> list[int]:
     return found[::-1]
 
 
+def _look(counts: RunCounts) -> Look:
+    return Look(counts.states.get("queued", 0), counts.states.get("waiting", 0))
+
+
 def _doing(one: RunSummary, run: Run | None) -> tuple[str | None, list[str]]:
     """What a run does, and the tools whose calls are under way. Of a run that another process drives, `run` is None, and the
     journal tells no more than that it waits."""
@@ -403,7 +427,14 @@ _OPERATIONS: Final[dict[str, Operation]] = {
                     "budget": (float, None),
                 }
             ],
-            "series": {"open": [int], "tokens": [float], "cost": [(float, None)], "first_token": [float]},
+            "series": {
+                "open": [int],
+                "queued": [(int, None)],
+                "waiting": [(int, None)],
+                "tokens": [float],
+                "cost": [(float, None)],
+                "first_token": [float],
+            },
             "runs": [{"id": str, "object": "run", "owner": str, "state": str, "doing": (str, None), "calls": [str]}],
             "has_more": bool,
             "next": (str, None),
