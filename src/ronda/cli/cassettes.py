@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from ronda.agent.cassettes import replay as player
 from ronda.agent.cassettes.cassette import Cassette, read_cassette
-from ronda.agent.cassettes.replay import Difference, ReplayResult
+from ronda.agent.cassettes.differences import Difference
+from ronda.agent.cassettes.replay import ReplayResult
 from ronda.cli.model import check_model
 from ronda.cli.terminal import answer_alone
 from ronda.core.events import WITHOUT_ANSWER

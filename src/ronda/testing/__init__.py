@@ -8,7 +8,7 @@ invoke_agent(agent, "How is Paris?", record="paris.jsonl")      # once
 replay("paris.jsonl", agent)                                    # always: without a model, a tool or a network
 """
 
-from ronda.agent.cassettes.replay import Difference
+from ronda.agent.cassettes.differences import Difference
 from ronda.agent.cassettes.replay_agent import replay, replay_async
 from ronda.providers.script import Call, Line, ScriptedModel, calls, fails, says
 

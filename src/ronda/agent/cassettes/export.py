@@ -12,7 +12,8 @@ from typing import TypeAlias, assert_never, cast
 from msgspec.structs import replace
 
 from ronda.agent.cassettes.cassette import BadCassette, Cassette, CassetteWriter, Exchange, Failed
-from ronda.agent.cassettes.replay import Difference, replay
+from ronda.agent.cassettes.differences import Difference
+from ronda.agent.cassettes.replay import replay
 from ronda.core.events import (
     CallDelta,
     Event,

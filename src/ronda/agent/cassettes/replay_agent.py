@@ -8,7 +8,8 @@ import msgspec
 
 from ronda.agent.blocking import blocking
 from ronda.agent.cassettes.cassette import Cassette, read_cassette
-from ronda.agent.cassettes.replay import ReplayResult, compare_starts
+from ronda.agent.cassettes.differences import compare_starts
+from ronda.agent.cassettes.replay import ReplayResult
 from ronda.agent.cassettes.replay import replay as play
 from ronda.agent.pipeline import Call
 from ronda.agent.prompty_run import Source
