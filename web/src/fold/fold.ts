@@ -372,7 +372,17 @@ function answer(run: RunState, event: Answered, touch: Touch): void {
   if (event.decision === "approve") {
     call.phase = "queued";
     call.changed = event.arguments ?? null;
-  } else call.phase = event.decision === "deny" ? "denied" : "expired";
+  } else {
+    call.phase = event.decision === "deny" ? "denied" : "expired";
+    call.content = denial(event);
+  }
+}
+
+/** What the model reads of a call that was not approved: no event says it, since no tool has answered. */
+function denial(answer: Answered): string {
+  const text = answer.decision === "expired" ? "no person approved it in time" : "it was not approved";
+  const why = answer.message ? `: ${answer.message.replace(/\.$/, "")}` : "";
+  return `Error: not run: ${text}${why}.`;
 }
 
 function check(run: RunState, event: Checked, touch: Touch): void {

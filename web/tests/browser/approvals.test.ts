@@ -90,7 +90,12 @@ describe("a call that needs a person", () => {
     await answered(page, "Done");
     expect(await page.locator(".call").innerText()).toContain("denied: “Not before Friday.”");
     const told = (await (await fetch(`${server.url}/v1/sessions/${new URL(page.url()).pathname.split("/").at(-1)}`)).json()) as { messages: { role: string; content: string }[] };
-    expect(told.messages.find((message) => message.role === "tool")?.content).toContain("Not before Friday");
+    const read = told.messages.find((message) => message.role === "tool")?.content ?? "";
+    expect(read).toContain("Not before Friday");
+    await page.click("text=Open run");
+    await page.click(".s-tool:has-text('place_order')");
+    await page.click("role=tab[name=Result]");
+    await page.waitForSelector(`.det .code:has-text("${read}")`); // the very words that the model has read
   });
 
   test("letters typed in the composer answer nothing", async () => {

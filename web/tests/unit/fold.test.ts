@@ -69,7 +69,9 @@ test("a call that is asked about goes from waiting to what was decided", () => {
     if (call?.phase === "waiting") expect(isWaiting(run)).toBe(true);
   }
   expect(phases).toEqual(["arriving", "queued", "waiting", "denied"]);
-  expect([...run.calls.values()][0]?.answer?.message).toBe("Not before Friday.");
+  const call = [...run.calls.values()][0];
+  expect(call?.answer?.message).toBe("Not before Friday.");
+  expect(call?.content).toBe("Error: not run: it was not approved: Not before Friday.");
 });
 
 test("what a person changed stands beside what the model wrote", () => {
