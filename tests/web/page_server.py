@@ -145,6 +145,11 @@ class Options(Struct, frozen=True):
     keys: bool
     gallery: bool
     local: bool
+    provider: str
+
+
+def _model_at(url: str) -> dict[str, str]:
+    return {"model": "openai-chat:far-away", "base_url": url}
 
 
 def open_server(options: Options, port: int, stage: Stage | None = None) -> Server:
@@ -165,6 +170,7 @@ def open_server(options: Options, port: int, stage: Stage | None = None) -> Serv
             "page": {"folder": str(write_library(options.data / "page"))},
             "agent_tools": {} if options.local else {"default": ("carrier-desk",)},
             **({} if budgets is None else {"budgets": budgets}),
+            **({"models": {"elsewhere": _model_at(options.provider)}} if options.provider else {}),
         }
     )
     own = (calculate, place_order) if options.gallery else (calculate, wait, always_fails, place_order)
@@ -228,10 +234,17 @@ async def main() -> None:
         "--keys", action="store_true", help="ask for keys, print them, and revoke one for each line 'NAME'"
     )
     parser.add_argument("--local", action="store_true", help="the small model on this machine answers")
+    parser.add_argument("--provider", default="", help="where there is a model 'elsewhere', behind Chat Completions")
     parser.add_argument("--gallery", action="store_true", help="play a week of runs first, for pictures")
     arguments = parser.parse_args()
     options = Options(
-        arguments.data, arguments.pace, arguments.code, arguments.keys, arguments.gallery, arguments.local
+        arguments.data,
+        arguments.pace,
+        arguments.code,
+        arguments.keys,
+        arguments.gallery,
+        arguments.local,
+        arguments.provider,
     )
     keys: dict[str, str] = await play_week(options) if options.gallery else {}
     rows: dict[str, str] = {}

@@ -35,6 +35,8 @@ export interface ServerOptions {
   local?: boolean;
   /** A week of runs is there before the first page is: tests/web/gallery.py. */
   gallery?: boolean;
+  /** There is a model "elsewhere", which this provider has; it gets the key. */
+  provider?: { url: string; key: string };
 }
 
 export class PageServer {
@@ -53,7 +55,12 @@ export class PageServer {
     if (this.options.keys) words.push("--keys");
     if (this.options.local) words.push("--local");
     if (this.options.gallery) words.push("--gallery");
-    const child = spawn(PYTHON, words, { cwd: ROOT, stdio: ["pipe", "pipe", "inherit"] });
+    const env = { ...process.env };
+    if (this.options.provider) {
+      words.push("--provider", this.options.provider.url);
+      env["OPENAI_API_KEY"] = this.options.provider.key;
+    }
+    const child = spawn(PYTHON, words, { cwd: ROOT, env, stdio: ["pipe", "pipe", "inherit"] });
     this.process = child;
     const told = await new Promise<{ url: string; keys: Record<string, string> }>((resolve, reject) => {
       let text = "";
