@@ -13,7 +13,7 @@ from ronda.errors import RondaError, ToolFailed
 from ronda.tools.function import in_thread
 from ronda.tools.page.boxes import Box, find_boxes
 from ronda.tools.page.imaging import decode_picture, encode_png
-from ronda.tools.page.picture_tools import save_picture
+from ronda.tools.page.picture_tools import PictureResult, save_picture
 from ronda.tools.page.pictures import Picture, read_data_url
 from ronda.tools.page.project import PageProject
 from ronda.tools.page.services import PageServices
@@ -40,17 +40,8 @@ async def _extract(
     arguments: dict[str, Any],
     context: ToolContext,
 ) -> Outcome:
-    if "asset_descriptions" not in arguments and "descriptions" in arguments:  # as some models call it
-        arguments = {"asset_descriptions": arguments["descriptions"]}
-    descriptions = read_texts(
-        arguments,
-        "asset_descriptions",
-        ("extract_assets requires a non-empty asset_descriptions list", "Missing asset_descriptions"),
-        ("No valid asset descriptions provided", "No valid asset_descriptions"),
-    )
-    if len(descriptions) > MOST:
-        raise PageError(f"extract_assets takes {MOST} descriptions at the most", "Too many asset_descriptions")
-    pictures = await in_thread(partial(_read, project.images))
+    descriptions = _read_descriptions(arguments)
+    pictures = await in_thread(partial(_read_pictures, project.images))
     if not pictures:
         raise PageError("No input images are available for asset extraction.", "No input images")
     if not services.can_draw:
@@ -65,22 +56,10 @@ async def _extract(
     for box in boxes:
         try:
             crop = await in_thread(partial(_crop, pictures[box.image], box))
-            result_picture = await save_picture(crop, project, services)
+            saved = await save_picture(crop, project, services)
         except ToolFailed:
             continue
-        assets.append(
-            {
-                "description": descriptions[box.number - 1],
-                "public_url": result_picture.url,
-                "content_type": crop.content_type,
-                "status": "ok",
-                "image_part_index": len(images),
-                "image_display_name": f"asset_{len(images) + 1}.png",
-                "box_2d": list(box.sides),
-                "image_index": box.image,
-                "label": box.label,
-            }
-        )
+        assets.append(_asset(box, descriptions[box.number - 1], crop, saved, len(images)))
         images.append(Image(crop.url))
     if not assets:
         raise PageError("No assets could be extracted from the input images.", "No assets extracted")
@@ -88,6 +67,35 @@ async def _extract(
     unresolved = [description for description in descriptions if description not in found]
     result: dict[str, Any] = {"assets": assets} | ({"unresolved_assets": unresolved} if unresolved else {})
     return Outcome(result, result, tuple(images), usage=usage)
+
+
+def _read_descriptions(arguments: dict[str, Any]) -> list[str]:
+    if "asset_descriptions" not in arguments and "descriptions" in arguments:  # as some models call it
+        arguments = {"asset_descriptions": arguments["descriptions"]}
+    descriptions = read_texts(
+        arguments,
+        "asset_descriptions",
+        ("extract_assets requires a non-empty asset_descriptions list", "Missing asset_descriptions"),
+        ("No valid asset descriptions provided", "No valid asset_descriptions"),
+    )
+    if len(descriptions) > MOST:
+        raise PageError(f"extract_assets takes {MOST} descriptions at the most", "Too many asset_descriptions")
+    return descriptions
+
+
+def _asset(box: Box, description: str, crop: Picture, saved: PictureResult, index: int) -> dict[str, Any]:
+    """What the model is told about a piece. `index` is its place among the pictures that are sent along."""
+    return {
+        "description": description,
+        "public_url": saved.url,
+        "content_type": crop.content_type,
+        "status": "ok",
+        "image_part_index": index,
+        "image_display_name": f"asset_{index + 1}.png",
+        "box_2d": list(box.sides),
+        "image_index": box.image,
+        "label": box.label,
+    }
 
 
 _SPEC: Final = page_spec(
@@ -101,7 +109,7 @@ def extract_assets(vision: Provider) -> PageFunction:
     return PageFunction(_SPEC, partial(_extract, vision))
 
 
-def _read(urls: Sequence[str]) -> list[Picture]:
+def _read_pictures(urls: Sequence[str]) -> list[Picture]:
     return [picture for url in urls if (picture := read_data_url(url)) is not None]
 
 
