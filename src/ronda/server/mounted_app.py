@@ -31,6 +31,7 @@ from ronda.journal import Journal
 from ronda.sandbox.policy import read_policy
 from ronda.server.app import App, Server
 from ronda.server.check_config import check_config
+from ronda.server.config import ServerConfig
 from ronda.server.features.contract import Folders
 from ronda.server.features.running import prepare_features
 from ronda.server.features.table import all_rows, make_config, unknown_setting, wanted
@@ -86,22 +87,7 @@ def create_app(
             `max_tool_rounds`, `allow_hosts`, `allow_origins`, …
     """
     check_is_model(model)
-    files = [os.fspath(one) for one in tools if isinstance(one, str | os.PathLike)]
-    spec = model if isinstance(model, str) else f"script:{type(model).__name__}"
-    if isinstance(table := settings.get("sandbox"), Mapping):
-        settings["sandbox"] = msgspec.to_builtins(read_policy(table))
-    named = settings.get("features", ())
-    known = [row.name for row in all_rows(named if isinstance(named, list | tuple) else ())]
-    for name in settings:
-        if name not in known:
-            raise unknown_setting(name, known, "docs/settings.md lists them")
-    try:
-        config = make_config({**settings, "model": spec, "tools": files})
-    except msgspec.ValidationError as error:
-        raise BadConfig(f"the settings do not fit: {error}") from error
-    check_config(config)
-    if isinstance(model, str) and (key := missing_key(model, where_is(model, config.base_url))) is not None:
-        raise BadConfig(f"{model} needs a key: set {key}, or give base_url=… of a server of your own")
+    config = _read_settings(model, [os.fspath(one) for one in tools if isinstance(one, str | os.PathLike)], settings)
     folder = None if config.data_dir in (None, ":memory:") else Path(str(config.data_dir))
     classes = wanted(config, asked := {} if search_callback is None else {"web": search_callback})
     given = prepare_features(classes, config, Folders(folder), asked)
@@ -132,6 +118,26 @@ def create_app(
         return server
 
     return MountedApp(make, is_open=auth is not None or config.insecure)
+
+
+def _read_settings(model: str | Provider, tool_files: Sequence[str], settings: dict[str, Any]) -> ServerConfig:
+    """Raises BadConfig, also where the model needs a key and there is none."""
+    spec = model if isinstance(model, str) else f"script:{type(model).__name__}"
+    if isinstance(table := settings.get("sandbox"), Mapping):
+        settings = {**settings, "sandbox": msgspec.to_builtins(read_policy(table))}
+    named = settings.get("features", ())
+    known = [row.name for row in all_rows(named if isinstance(named, list | tuple) else ())]
+    for name in settings:
+        if name not in known:
+            raise unknown_setting(name, known, "docs/settings.md lists them")
+    try:
+        config = make_config({**settings, "model": spec, "tools": tool_files})
+    except msgspec.ValidationError as error:
+        raise BadConfig(f"the settings do not fit: {error}") from error
+    check_config(config)
+    if isinstance(model, str) and (key := missing_key(model, where_is(model, config.base_url))) is not None:
+        raise BadConfig(f"{model} needs a key: set {key}, or give base_url=… of a server of your own")
+    return config
 
 
 class MountedApp:
