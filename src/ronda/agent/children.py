@@ -28,22 +28,26 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ronda.agent.long_answer import as_file
 from ronda.agent.prompty_run import FileJob, start_job
 from ronda.agent.reopen import kept_file, restart
 from ronda.agent.start import Link, RunOptions, Start
 from ronda.agent.toolsets import open_agent
 from ronda.agent.value import Agent
 from ronda.core.events import Answered, Asked, Event, Fact, RunStarted, TextDelta
+from ronda.core.files import PREVIEW_BYTES, FileSource, preview
 from ronda.core.limits import MAX_ITERATIONS
-from ronda.core.parts import user
+from ronda.core.parts import File, user
 from ronda.core.run import Run, rebuild
 from ronda.drive import ToolContext, ToolOutput, check_answer, child_id
 from ronda.drive.contracts import NO_DEPS
 from ronda.errors import BadConfig, BadRequest, RunCancelled, RunEnded, quote_names
+from ronda.files.file_store import FileFacts, FileStore
 from ronda.host.recovery import expiry_facts, recovery_facts
 from ronda.prompty.children import INPUT, Child
 from ronda.prompty.model import Prompty
+from ronda.store import WriteConflict
+from ronda.store.files import QuotaExceeded
+from ronda.tools.files.reading import READ
 from ronda.tools.output import to_output
 from ronda.trace.spans import span
 
@@ -51,6 +55,8 @@ if TYPE_CHECKING:
     from ronda.host.run import LiveRun
 
 MAX_DEPTH: Final = 8  # runs, one the child of another
+MAX_ANSWER: Final = 64_000  # characters, some 16,000 tokens: as much as the largest budget of a search
+SHOWN_CHARS: Final = 16_000
 
 
 class Family(Struct):
@@ -98,7 +104,7 @@ async def start_child(
         version = agent.version if isinstance(agent, VersionedAgent) else 0
         link = Link(child, context.call_id, version, tuple(sorted(parent.run.marks)))
         output = await _run(parent, family, share, agent, inputs, mode, link, begun, context)
-        return await as_file(output, parent, context, child)
+        return await _shorten(output, parent, context, child)
     finally:
         # Given back: what the child did use comes to the parent with the result of the call.
         family.tokens -= share.tokens or 0
@@ -291,3 +297,30 @@ def _asked_by(run: Run, question: Asked) -> Asked:
     """A child's question as its parent asks it: with what an answer is checked against, since the parent has no such tool."""
     schema = question.schema if question.child else run.tools[question.tool].parameters
     return replace(question, schema=schema, child=run.id)
+
+
+async def _shorten(output: ToolOutput, parent: LiveRun, context: ToolContext, child: str) -> ToolOutput:
+    """An answer that is too long for the model that asked for it → a file of the session, and its beginning. `child` is the run
+    whose answer it is: asking it again finds the same file."""
+    store: FileStore | None = parent.files
+    if len(output.content) <= MAX_ANSWER or store is None or parent.run.plan.limits.result_chars is None:
+        return output
+    call = next(call for call in parent.run.open_calls if call.id == context.call_id)
+    data = output.content.encode()
+    name = f"{call.name}.txt"
+    file_id = f"file_{child.removeprefix('run_')[:12]}_r{context.round}_0"
+    facts = FileFacts(
+        name, "agent_output", source=FileSource(call.name, context.round), session=context.session, id=file_id
+    )
+    try:
+        await store.add(context.owner, data, facts)
+    except WriteConflict:  # kept before the process ended that asked first
+        pass
+    except QuotaExceeded:  # then the model has to read it
+        return output
+    file = File(None, name, file_id, len(data), "txt", preview(data, PREVIEW_BYTES))
+    text = (
+        f"{output.content[:SHOWN_CHARS]}\n… (the first {SHOWN_CHARS} of {len(output.content)} characters; "
+        f"all of it is the file {name}, id {file_id}, which {READ} reads)"
+    )
+    return replace(output, content=text, files=(*output.files, file), whole=file_id)

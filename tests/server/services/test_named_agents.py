@@ -14,7 +14,7 @@ from tests.server.labelled_tools import labelled_tools
 from tests.server.restarts import Folder, call
 
 from ronda import tool
-from ronda.agent.long_answer import MAX_ANSWER, SHOWN_CHARS
+from ronda.agent.children import MAX_ANSWER, SHOWN_CHARS
 from ronda.core.events import Asked, RunStarted, ToolFinished, ToolStarted
 from ronda.core.parts import user
 from ronda.server.services.agent_files import AgentFiles
