@@ -146,6 +146,7 @@ class Options(Struct, frozen=True):
     gallery: bool
     local: bool
     provider: str
+    runs: int
 
 
 def _model_at(url: str) -> dict[str, str]:
@@ -167,6 +168,7 @@ def open_server(options: Options, port: int, stage: Stage | None = None) -> Serv
             "enable_shell": has_code,
             "sandbox": Policy(extra_fs_read=(PACKAGES,)) if PACKAGES else Policy(),
             "agents": str(agents),
+            "background_runs": options.runs,
             "page": {"folder": str(write_library(options.data / "page"))},
             "agent_tools": {} if options.local else {"default": ("carrier-desk",)},
             **({} if budgets is None else {"budgets": budgets}),
@@ -235,6 +237,7 @@ async def main() -> None:
     )
     parser.add_argument("--local", action="store_true", help="the small model on this machine answers")
     parser.add_argument("--provider", default="", help="where there is a model 'elsewhere', behind Chat Completions")
+    parser.add_argument("--runs", type=int, default=32, help="how many are driven at a time")
     parser.add_argument("--gallery", action="store_true", help="play a week of runs first, for pictures")
     arguments = parser.parse_args()
     options = Options(
@@ -245,6 +248,7 @@ async def main() -> None:
         arguments.gallery,
         arguments.local,
         arguments.provider,
+        arguments.runs,
     )
     keys: dict[str, str] = await play_week(options) if options.gallery else {}
     rows: dict[str, str] = {}

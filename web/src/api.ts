@@ -155,6 +155,8 @@ export interface RunRow {
   parent?: { run: string; call?: string | null } | null;
   /** Whether its owner has chosen it among variants. */
   kept?: boolean;
+  /** Of a run that is in the queue, where it is asked about by its id: how many are before it. */
+  queue_position?: number;
 }
 
 /** How many runs there are in each state, and when they began. */

@@ -9,6 +9,7 @@ import { type RunState, phaseOf } from "../fold/state";
 import { wordsOf } from "../fold/turns";
 import { clock, plural, seconds, spent, tokens } from "../format";
 import { address, go, place } from "../router";
+import { placeWords, useQueuePlace } from "../store/queued";
 import { sessions } from "../store/sessions";
 import { shown } from "../visible";
 import { Copy } from "../views/code";
@@ -233,6 +234,8 @@ export function endWord(run: RunState): string {
 
 export function StatePill({ run }: { run: RunState }): VNode {
   changed(run);
+  const place = useQueuePlace(run);
+  if (place !== null) return <span class="pill">Queued · {placeWords(place)}</span>;
   switch (phaseOf(run)) {
     case "queued":
       return <span class="pill">Queued</span>;

@@ -10,6 +10,7 @@ import { firstWords, plural, spent, tokens } from "../format";
 import { address } from "../router";
 import { attach } from "../store/composer";
 import { facts, modelName } from "../store/server";
+import { placeWords, useQueuePlace } from "../store/queued";
 import { branches, entries, isLoading, live, loadProblem, lookAgain, rename, sessionId, settings, title } from "../store/session";
 import { connection } from "../stream";
 import { labelOf } from "../tools";
@@ -242,6 +243,8 @@ function RunFacts({ run }: { run: RunState }): VNode {
 
 function StatePill({ run }: { run: RunState }): VNode | null {
   changed(run);
+  const place = useQueuePlace(run);
+  if (place !== null) return <span class="pill">In the queue · {placeWords(place)}</span>;
   switch (phaseOf(run)) {
     case "queued":
       return <span class="pill">In the queue</span>;

@@ -35,6 +35,8 @@ export interface ServerOptions {
   local?: boolean;
   /** A week of runs is there before the first page is: tests/web/gallery.py. */
   gallery?: boolean;
+  /** How many runs are driven at a time. */
+  runs?: number;
   /** There is a model "elsewhere", which this provider has; it gets the key. */
   provider?: { url: string; key: string };
 }
@@ -55,6 +57,7 @@ export class PageServer {
     if (this.options.keys) words.push("--keys");
     if (this.options.local) words.push("--local");
     if (this.options.gallery) words.push("--gallery");
+    if (this.options.runs !== undefined) words.push("--runs", String(this.options.runs));
     const env = { ...process.env };
     if (this.options.provider) {
       words.push("--provider", this.options.provider.url);
