@@ -24,9 +24,8 @@ from ronda.journal.sqlite import SqliteJournal
 from ronda.providers.script import ScriptedModel, calls, says
 from ronda.server.config import ServerConfig
 from ronda.server.features.contract import Feature, Figure, Services
-from ronda.server.features.metrics.feature import Metrics
+from ronda.server.features.metrics.feature import Bounded, Metrics
 from ronda.server.features.metrics.figures import Figures
-from ronda.server.features.metrics.labels import Bounded
 from ronda.server.features.metrics.settings import MetricsOptions
 from ronda.store.keys import KeyRow, hash_key
 from ronda.tools.function import as_tool

@@ -22,7 +22,6 @@ from ronda.host.extension import Tap
 from ronda.server.config import ServerConfig
 from ronda.server.doors.chat import chat_error
 from ronda.server.features.contract import Chore, Feature, Finding, Refused, Services
-from ronda.server.features.metrics.labels import MAX_MODELS, MAX_TOOLS, NONE, Bounded
 from ronda.server.features.metrics.settings import MetricsSettings
 from ronda.server.http.browser_guard import is_loopback
 from ronda.server.http.incoming import Incoming, Whole
@@ -37,7 +36,26 @@ if TYPE_CHECKING:
 FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 _REFRESH_SECONDS: Final = 5.0  # figures of now, where another process may be the one that is asked
 _OWN: Final = Dialect("Ronda", chat_error)
+_MAX_MODELS: Final = 100
+_MAX_TOOLS: Final = 200
+_OTHER: Final = "other"  # the value of a label for all that come after those
+_NONE: Final = "none"
 _REASONS: Final = {"stop": "stop", "length": "length", "tool_calls": "tool_calls"}
+
+
+class Bounded:
+    """The values of a label that are told apart: the first ones that come. Prometheus keeps a series for each."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: set[str] = set()
+
+    def value(self, name: str) -> str:
+        if name not in self._known:
+            if len(self._known) >= self._most:
+                return _OTHER
+            self._known.add(name)
+        return name
 
 
 class Account:
@@ -49,7 +67,7 @@ class Account:
         self.began = time.monotonic()
         self.method = method
         self.path = path
-        self.model = NONE
+        self.model = _NONE
         self.shown = False
 
 
@@ -81,7 +99,7 @@ class Metrics(Feature):
         self._keys, self._queue = services.catalog.keys, services.catalog.queue
         self._runs, self._clock = services.runs, services.clock
         self._all_figures = services.figures
-        self._models, self._tools = Bounded(MAX_MODELS), Bounded(MAX_TOOLS)
+        self._models, self._tools = Bounded(_MAX_MODELS), Bounded(_MAX_TOOLS)
         self._owners = Bounded(self._options.owners) if self._options.owners else None
         self._is_shared = bool(os.environ.get(FOLDER))
         self._shown = self._figures.registry
@@ -154,13 +172,13 @@ class Metrics(Feature):
 
     def around(self, run: Run, provider: Provider) -> Provider:
         account, model = _current.get(), self._models.value(run.start.plan.model)
-        if account is not None and account.model == NONE:
+        if account is not None and account.model == _NONE:
             account.model = model
         return _Measured(provider, self._figures, model, account)
 
     def tap(self, run: Run) -> Tap | None:
         figures, model = self._figures, self._models.value(run.start.plan.model)
-        owner = None if self._owners is None else self._owners.value(run.start.owner or NONE)
+        owner = None if self._owners is None else self._owners.value(run.start.owner or _NONE)
         began: dict[str, tuple[str, float]] = {}
 
         def count(facts: Sequence[Event]) -> None:
@@ -239,7 +257,7 @@ class _Measured(Provider):
     def _timed(self, show: Show, began: float) -> Show:
         figures, account, last = self._figures, self._account, 0.0
         # What shows a token has the status 200: until then an answer has none.
-        labels = (NONE, NONE) if account is None else (account.method, account.path)
+        labels = (_NONE, _NONE) if account is None else (account.method, account.path)
         between = figures.between_tokens.labels(*labels, self._model, 200)
 
         def timed(previews: list[Preview]) -> bool | None:
