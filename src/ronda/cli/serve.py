@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
     from ronda.cli.process import Signals
     from ronda.cli.startup import Started
+    from ronda.journal import Journal
     from ronda.server.app import App, Server
+    from ronda.server.features.contract import Feature
     from ronda.server.http.body_memory import BodyMemory
     from ronda.server.storage import SharedDatabase
 
@@ -125,26 +127,15 @@ async def _start(
     from ronda.cli.process import Process
     from ronda.cli.reload import Reloader
     from ronda.journal.sqlite import SqliteJournal
-    from ronda.server.app import Server, create_app
-    from ronda.server.features.contract import Folders
-    from ronda.server.features.running import prepare_features
+    from ronda.server.app import create_app
     from ronda.server.services.peers import Peers
-    from ronda.server.storage import join_replicas, open_blobs, open_catalog, open_journal
+    from ronda.server.storage import join_replicas, open_catalog, open_journal
 
     folder, classes = data_folder(config), wanted(config)
     catalog = await asyncio.to_thread(open_catalog, folder, shared, config.queue, classes)  # DBOS takes a second
     has_keys = await _has_keys(config, catalog)
     journal = open_journal(folder, config, shared)
-    given = await asyncio.to_thread(prepare_features, classes, config, Folders(folder, state_folder()), {})
-    server = Server(
-        config,
-        journal,
-        catalog=catalog,
-        blobs=open_blobs(folder, config.file_store),
-        features=classes,
-        given=given,
-        data_folder=folder,
-    )
+    server = await _make_server(config, classes, catalog, journal)
     join_replicas(server, shared)
     app = create_app(server)
     mcp_port = listeners[1].getsockname()[1] if listeners[1:] else None
@@ -152,10 +143,7 @@ async def _start(
     signals.check()
     for line in await signals.loaded(server.models.load()):
         print(line, file=sys.stderr, flush=True)
-    gc.collect()
-    gc.freeze()  # what is loaded now stays: no need to look at it in every collection
-    # Requests leave no cycles: looking for some every 700 objects took a quarter of their time.
-    gc.set_threshold(20_000, 20, 20)
+    _collect_less_often()
     is_quiet = worker is not None and worker.number != 0  # the first worker speaks for all
     signals.process = Process(
         settings,
@@ -172,6 +160,34 @@ async def _start(
         await signals.process.serve([*listeners, peers.listen()])
     finally:
         peers.close()
+
+
+async def _make_server(
+    config: ServerConfig, classes: Sequence[type[Feature]], catalog: Catalog, journal: Journal
+) -> Server:
+    from ronda.server.app import Server
+    from ronda.server.features.contract import Folders
+    from ronda.server.features.running import prepare_features
+    from ronda.server.storage import open_blobs
+
+    folder = data_folder(config)
+    given = await asyncio.to_thread(prepare_features, classes, config, Folders(folder, state_folder()), {})
+    return Server(
+        config,
+        journal,
+        catalog=catalog,
+        blobs=open_blobs(folder, config.file_store),
+        features=classes,
+        given=given,
+        data_folder=folder,
+    )
+
+
+def _collect_less_often() -> None:
+    gc.collect()
+    gc.freeze()  # what is loaded now stays: no need to look at it in every collection
+    # Requests leave no cycles: looking for some every 700 objects took a quarter of their time.
+    gc.set_threshold(20_000, 20, 20)
 
 
 def http_settings(
