@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ronda.core.actions import Ask, CallTool
+from ronda.core.asked_round import request_at
 from ronda.core.events import (
     Answered,
     Asked,
@@ -36,7 +37,7 @@ from ronda.core.parts import (
     Video,
     user,
 )
-from ronda.core.plan import Plan, ToolSpec
+from ronda.core.plan import Plan, ToolChoice, ToolSpec
 from ronda.core.run import Run, rebuild
 from ronda.core.taint import EGRESS, LONGEST_KEY, PRIVATE, UNTRUSTED, send_key
 
@@ -141,6 +142,43 @@ def test_what_a_tool_of_the_models_own_service_may_have_given_counts_from_the_fi
     assert before == set()
     assert played.run.marks == {PRIVATE, UNTRUSTED}
     assert played.asked == ["c1_0"]
+
+
+HOSTED = ToolSpec("web_search", kind="caller", labels=(UNTRUSTED, EGRESS), is_hosted=True)
+
+
+def test_what_no_person_can_be_asked_about_is_not_offered_once_both_kinds_were_read() -> None:
+    played = Played((READ, HOSTED, SEND))
+    offered = []
+    for _ in range(3):
+        played.play(("read", True))
+        offered.append(([spec.name for spec in played.run.shown_tools], set(played.run.left_out)))
+
+    both, left = ["read", "web_search", "send"], ["read", "send"]
+    assert offered == [(both, set()), (left, {"web_search"}), (left, {"web_search"})]
+    again = rebuild(played.facts)
+    assert (again.shown_tools, again.left_out) == (played.run.shown_tools, played.run.left_out)
+
+
+def test_a_run_inherits_what_it_may_not_be_offered() -> None:
+    played = Played((HOSTED, READ), marks=(PRIVATE, UNTRUSTED))
+    played.play(("read", True))
+    assert [spec.name for spec in played.run.shown_tools] == ["read"]
+    assert request_at(played.run, ModelStarted(1)).left_out == {"web_search"}
+
+
+@pytest.mark.parametrize(
+    ("choice", "left"),
+    [
+        (ToolChoice("required"), ToolChoice("required")),
+        (ToolChoice("required", ("web_search",), named=True), ToolChoice("none")),
+        (ToolChoice("auto", ("web_search", "read")), ToolChoice("auto", ("read",))),
+        (ToolChoice("auto", ("web_search",)), ToolChoice("none")),
+        (ToolChoice("auto", ("read",)), ToolChoice("auto", ("read",))),
+    ],
+)
+def test_a_choice_of_what_is_not_offered_any_more_offers_nothing_else(choice: ToolChoice, left: ToolChoice) -> None:
+    assert choice.without({"web_search"}) == left
 
 
 def test_what_a_conversation_brings_along_counts() -> None:

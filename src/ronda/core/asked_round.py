@@ -25,10 +25,14 @@ def request_at(run: Run, started: ModelStarted) -> ModelRequest:
     if started.nudge is not None:
         turns = [*turns, user(started.nudge)]
     choice = NONE if started.last else plan.choice if started.owes else plan.choice.when_met
+    if run.left_out:
+        choice = choice.without(run.left_out)
     stream = plan.stream and "output" not in plan.guards
-    return ModelRequest(
+    request = ModelRequest(
         turns, run.shown_tools, choice, plan.options, stream, run.id, started.round, 1, {}, plan.limits.answer_bytes
     )
+    request.left_out = run.left_out
+    return request
 
 
 def requests_of(facts: list[Event], rounds: Sequence[int]) -> dict[int, ModelRequest]:

@@ -73,7 +73,9 @@ def may_ask(plan: Plan, tools: Mapping[str, ToolSpec]) -> bool:
     """Whether some call of the run may have to wait for a person."""
     if any(rule.mode == "ask" for rule in plan.permissions):
         return True
-    return any(tool.approval == "ask" for tool in tools.values()) or (plan.has_labels and may_leak(plan.tools))
+    return any(tool.approval == "ask" for tool in tools.values()) or (
+        plan.has_labels and may_leak(tool for tool in plan.tools if not tool.is_hosted)
+    )
 
 
 def may_deny(plan: Plan) -> bool:

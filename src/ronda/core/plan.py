@@ -6,10 +6,11 @@ handlers are found by name when the run is driven.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar, overload
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from ronda.core.limits import RETRY, Limits, Retry
 from ronda.core.parts import NULL
@@ -93,6 +94,13 @@ class ToolChoice(Struct, frozen=True, omit_defaults=True):
     def allows(self, name: str, *, is_owed: bool = False) -> bool:
         """A named choice binds while its call is owed, and takes no other tool away afterwards."""
         return not self.names or (self.named and not is_owed) or name in self.names
+
+    def without(self, names: Collection[str]) -> ToolChoice:
+        """Where these cannot be called."""
+        left = tuple([name for name in self.names if name not in names])
+        if len(left) == len(self.names):
+            return self
+        return replace(self, names=left) if left else NONE
 
     @property
     def when_met(self) -> ToolChoice:

@@ -29,3 +29,4 @@ class ModelRequest(Struct, gc=False):
     max_bytes: int = ANSWER_BYTES  # of the answer, as it arrives
     is_heavy: bool | None = None  # so large that writing it down would hold others up; None: its writer looks
     room: Wait | None = None  # to be awaited before more is read, where `show` said that there is none
+    left_out: frozenset[str] = frozenset()  # tools of the run that this call goes without

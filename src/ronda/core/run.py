@@ -83,7 +83,7 @@ from ronda.core.permissions import permit_tool
 from ronda.core.plan import ToolSpec
 from ronda.core.sizes import LARGE, event_size, result_size, turns_size
 from ronda.core.state import RunState
-from ronda.core.taint import leaking, marks_in, marks_of, send_key
+from ronda.core.taint import leaking, marks_in, marks_of, may_not_send, send_key, unasked
 from ronda.core.triage import triage
 from ronda.errors import ProtocolError
 
@@ -128,6 +128,8 @@ class Run(RunState):
                 self._partial = None
                 self._obligations.nudge = None
                 self.round = event.round + 1
+                if self._may_leak:
+                    self._leave_out()
             case ToolStarted():
                 if self._calls.start(event.call_id, self.tools):
                     self.tool_calls += 1
@@ -242,6 +244,12 @@ class Run(RunState):
         new = [permit_tool(self.plan, spec) for spec in specs if spec.name not in self.tools]
         self.tools.update({spec.name: spec for spec in new})
         self.shown_tools = (*self.shown_tools, *new)
+
+    def _leave_out(self) -> None:
+        """What the model's own service would run, and a person would have to approve, is not offered."""
+        if may_not_send(self.marks) and (names := unasked(self.shown_tools)):
+            self.left_out |= names
+            self.shown_tools = tuple([tool for tool in self.shown_tools if tool.name not in names])
 
     def _marked(self, result: ToolResult) -> ToolResult:
         """With what it lets the model read, as the labels of its tool, or the tool itself, say."""

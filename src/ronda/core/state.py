@@ -60,6 +60,7 @@ class RunState:
         "ended",
         "failure",
         "id",
+        "left_out",
         "limit",
         "marks",
         "model_is_running",
@@ -93,6 +94,7 @@ class RunState:
         self.questions_asked = 0
         self._may_leak = False  # some of its tools send data out
         self._trusted: frozenset[str] = CLEAN  # tools that a person lets send data out
+        self.left_out: frozenset[str] = CLEAN  # tools that the model is not offered any more, lest they send data out
         self.sends_approved: tuple[str, ...] = ()  # calls that may do so in the whole session (`taint.send_key`)
         self._asked: frozenset[str] = frozenset()  # the ids of its own questions
         self.children_asked: frozenset[str] = frozenset()  # the ids of what they asked

@@ -11,7 +11,8 @@ call is judged by what the model had read when it asked for it.
 A mark is a fact. It stands with the result that brought it (`ToolResult.marks`), so wherever a turn is carried over to, its marks
 are too, whether the tool is still there or not; what turns cannot carry, a run inherits in `RunStarted.marks`. Files count by
 being there: what people attach is private, what was fetched from an address is a stranger's. What tools of the model's own
-service give is never seen here: it is treated as read with the model's first answer.
+service give is never seen here: it is treated as read with the model's first answer. Of their calls no person can be asked, so
+those that send data out are not offered any more once a run has both marks.
 """
 
 from __future__ import annotations
@@ -119,6 +120,11 @@ def leaking(marks: frozenset[str], tools: Iterable[ToolSpec], trusted: frozenset
     if not may_not_send(marks):
         return CLEAN
     return frozenset([tool.name for tool in tools if EGRESS in tool.labels and tool.name not in trusted])
+
+
+def unasked(tools: Iterable[ToolSpec]) -> frozenset[str]:
+    """Of tools that the model's own service runs, those that send data out: no person can be asked about their calls."""
+    return frozenset([tool.name for tool in tools if tool.is_hosted and EGRESS in tool.labels])
 
 
 def send_key(tool: str, arguments: str) -> str:

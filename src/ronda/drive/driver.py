@@ -60,11 +60,10 @@ from ronda.drive.model_state import ModelState
 from ronda.drive.offload import LIGHT, LIGHT_BYTES, is_heavy
 from ronda.drive.provider import Provider
 from ronda.drive.tools import Waiting, as_text, call_tool, show_progress
-from ronda.errors import BadRequest, ProtocolError, UpstreamError
+from ronda.errors import BadRequest, ProtocolError, UpstreamError, quote_names
 
 SUPERSEDED: Final = "another request interrupted this run, because it continues the session or deletes it"
-
-
+LEFT_OUT: Final = "It has read private data and a stranger's words, and its service sends data out without asking"
 TIMED_EVERY: Final = 0.05  # seconds: previews of a model call that come closer together do not all say when they came
 AT_ONCE = 64  # calls that begin in one turn of the event loop: each takes it some 100 µs
 
@@ -320,6 +319,8 @@ class Driver:
             heavy,
             self.room,
         )
+        if run.left_out:
+            self._leave_out(request)
         while True:  # as many tries as the plan allows, but none after something was shown
             self.shown = []
             self.first_at = 0.0
@@ -373,6 +374,14 @@ class Driver:
         )
         for warning in news + warnings:
             self.record(Warned(warning, now()))
+
+    def _leave_out(self, request: ModelRequest) -> None:
+        """The model's own service is not asked to run what would send out what the run has read."""
+        request.left_out = left_out = self.run.left_out
+        request.choice = request.choice.without(left_out)
+        what = quote_names(sorted([name.rpartition(":")[2] for name in left_out]))  # hosted:web_search
+        for warning in self._news_in([f"{what}: not offered to the model any more. {LEFT_OUT}"]):
+            self.record(Warned(warning, self.now()))
 
     def _news_in(self, warnings: Sequence[str]) -> list[str]:
         news = [warning for warning in warnings if warning not in self.warned]

@@ -20,6 +20,7 @@ from ronda.wire.anthropic.errors import is_about_grammar, is_about_seal
 from ronda.wire.anthropic.models import facts
 from ronda.wire.anthropic.names import NO_NAMES, Names, names_of
 from ronda.wire.anthropic.options import Tail, betas, form_of, write_tail
+from ronda.wire.anthropic.tools import is_declared
 from ronda.wire.anthropic.turns import Home
 from ronda.wire.upstream.request_body import RequestBody
 
@@ -41,7 +42,7 @@ __all__ = [
 
 
 class Body(RequestBody[Conversation, Tail]):
-    __slots__ = ("_advised", "_home", "_tools", "grammars", "names")
+    __slots__ = ("_advised", "_declares", "_home", "_tools", "grammars", "names")
 
     def __init__(self, home: str = API) -> None:
         super().__init__()
@@ -49,6 +50,7 @@ class Body(RequestBody[Conversation, Tail]):
         self.names: Names = NO_NAMES
         self.grammars = True  # ask for decoding under strict schemas, until the API says that they are too much for it
         self._advised = False
+        self._declares = False  # some tool
         self._tools: tuple[ToolSpec, ...] = ()
 
     def write(self, model: str, request: ModelRequest, version: str = VERSION, paused: Sequence[Answer] = ()) -> bytes:
@@ -58,13 +60,14 @@ class Body(RequestBody[Conversation, Tail]):
             self._tools = request.tools
             self.names = names_of(request.tools)
             self._advised = any(b"advisor_" in bytes(tool.native) for tool in request.tools)
+            self._declares = any(is_declared(tool) for tool in request.tools)
         form = (model, version, self._advised, self.names.called, self._home.unsealed)
         conversation = self._follow(
             request.turns,
             form,
             lambda: Conversation(model, version, self.names, self._advised, self.changes, self._home),
         )
-        message_facts = conversation.facts(bool(request.tools), paused[-1].container if paused else None)
+        message_facts = conversation.facts(self._declares, paused[-1].container if paused else None)
         tail_of = (model, request.tools, request.choice, options, request.stream, self.grammars, version, message_facts)
         tail = self._behind(
             options,

@@ -15,11 +15,12 @@ from msgspec.structs import replace
 
 from ronda.core.parts import NULL
 from ronda.core.plan import AUTO, NONE, ToolChoice, ToolSpec
-from ronda.core.taint import UNTRUSTED
+from ronda.core.taint import EGRESS, UNTRUSTED
 from ronda.errors import BadRequest
 from ronda.wire.anthropic import API
 from ronda.wire.anthropic.client_tools import CLIENT_TOOLS
 from ronda.wire.anthropic.mcp_servers import Toolset
+from ronda.wire.anthropic.tools import TOOLSET
 from ronda.wire.codec.json import decode_or
 from ronda.wire.shared.capabilities import SHELL, Need, hosted_by, hosted_labels
 from ronda.wire.shared.fields import MAX_TOOLS, bad, check_count, decode_field, must_be_schema
@@ -116,7 +117,7 @@ def read_tools(raws: list[Raw]) -> DeclaredTools:
                 native=raw.copy(),
                 native_api=API,
                 is_hosted=True,
-                labels=(UNTRUSTED,),
+                labels=(UNTRUSTED, EGRESS),
             )
             toolsets[server] = (path, toolset)
         else:
@@ -180,7 +181,13 @@ _RUN_NOTHING: Final = frozenset(
 
 
 def toolset_name(server: str) -> str:
-    return f"mcp_toolset.{server}"
+    return TOOLSET + server
+
+
+def undeclared(server: str) -> ToolSpec:
+    """The tools of an MCP server that a request gives Anthropic without declaring any: all there are. No request writes this."""
+    labels = (UNTRUSTED, EGRESS)
+    return ToolSpec(toolset_name(server), kind="caller", native_api=API, is_hosted=True, labels=labels)
 
 
 def _name_of(tool: _Tool, path: str) -> str:

@@ -22,7 +22,7 @@ from ronda.wire.anthropic import OLD_VERSION, VERSION
 from ronda.wire.anthropic.fields import OWN, SAMPLING
 from ronda.wire.anthropic.models import Model
 from ronda.wire.anthropic.names import Names
-from ronda.wire.anthropic.tools import is_forced, stand_ins, write_choice, write_tools
+from ronda.wire.anthropic.tools import TOOLSET, is_forced, stand_ins, write_choice, write_tools
 from ronda.wire.anthropic.turns import system_blocks
 from ronda.wire.codec.json import UNREADABLE, decode_or, encode_message, present
 from ronda.wire.upstream.projection import Changes, Kind, passed_on, said_elsewhere
@@ -118,6 +118,10 @@ def write_tail(
     options = msgspec.structs.replace(request.options, extra=dict(known))
     options, unsent = _without_sampling(options) if version == VERSION else (options, [])
     extra = options.extra
+    if request.left_out and "mcp_servers" in extra:  # it refuses servers that no tool speaks of
+        from ronda.wire.anthropic.mcp_servers import without_servers
+
+        extra = without_servers(extra, {name.removeprefix(TOOLSET) for name in request.left_out})
     rest: dict[str, Any] = {"model": name}
     thinking = _thinking(model, request, facts)
     rest["max_tokens"] = _max_tokens(model, options, thinking)
@@ -128,8 +132,8 @@ def write_tail(
     if system:
         words = [one for one in system if isinstance(one, str)]
         rest["system"] = "\n\n".join(words) if len(words) == len(system) else system_blocks(system)
-    if request.tools:
-        rest["tools"] = write_tools(request.tools, names, model, request.stream, grammars)
+    if request.tools and (tools := write_tools(request.tools, names, model, request.stream, grammars)):
+        rest["tools"] = tools
         if (choice := write_choice(request.choice, options, names, model)) is not None:
             rest["tool_choice"] = choice
     elif facts.called:

@@ -20,7 +20,14 @@ from ronda.core.plan import Options, ResponseFormat, ToolSpec
 from ronda.errors import BadRequest
 from ronda.wire.anthropic import OLD_VERSION, VERSION
 from ronda.wire.anthropic.blocks import Conversation, read_conversation
-from ronda.wire.anthropic.declarations import DeclaredTools, ReadChoice, read_choice, read_tools, toolset_name
+from ronda.wire.anthropic.declarations import (
+    DeclaredTools,
+    ReadChoice,
+    read_choice,
+    read_tools,
+    toolset_name,
+    undeclared,
+)
 from ronda.wire.anthropic.fields import FIELDS, IGNORED, NEEDED, OWN, PASSED_ON, REFUSED, SAMPLING, TABLE
 from ronda.wire.anthropic.mcp_servers import apart_from_secrets, read_servers, without_servers
 from ronda.wire.anthropic.pending_calls import read_decisions
@@ -122,6 +129,9 @@ def for_anthropic(request: MessagesRequest, here: Sequence[Need] = ()) -> Messag
     tools = [
         replace(tool, deferred=False) if tool.deferred else tool for tool in request.every if tool.name not in names
     ]
+    declared = {tool.name for tool in tools} | names
+    servers_left = [need.server.label for need in request.own_needs if need.server is not None]
+    tools += [undeclared(server) for server in servers_left if toolset_name(server) not in declared]
     return replace(
         request,
         options=replace(request.options, extra={**request.options.extra, **own}) if own else request.options,

@@ -16,6 +16,8 @@ from ronda.wire.anthropic.models import Model
 from ronda.wire.anthropic.names import Names
 from ronda.wire.codec.json import decode_or
 
+# Before the name of an MCP server: what the loop calls a set of its tools.
+TOOLSET: Final = "mcp_toolset."
 _HOSTED: Final = re.compile(r"\w+_20\d{6}|mcp_toolset")  # web_search_20250305
 
 
@@ -36,6 +38,11 @@ def is_ours(tool: ToolSpec) -> bool:
     return decoded.input_schema != NULL or bool(_HOSTED.fullmatch(decoded.type or ""))
 
 
+def is_declared(tool: ToolSpec) -> bool:
+    """What an MCP server of the request has is declared by no tool, where it is to be all of it."""
+    return not tool.is_hosted or tool.native != NULL
+
+
 def write_tools(
     tools: tuple[ToolSpec, ...], names: Names, model: Model, stream: bool, grammars: bool = True
 ) -> list[Raw | dict[str, Any]]:
@@ -48,6 +55,8 @@ def write_tools(
     written: list[Raw | dict[str, Any]] = []
     for tool, schema, wants in zip(tools, schemas, wants_strict, strict=True):
         is_strict = wants and next(fits)
+        if tool.is_hosted and not is_declared(tool):
+            continue
         if is_ours(tool):
             written.append(tool.native)
             continue

@@ -15,7 +15,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from ronda.core.parts import NULL
-from ronda.core.plan import ToolChoice, ToolSpec
+from ronda.core.plan import EGRESS, ToolChoice, ToolSpec
 from ronda.wire.codec.json import decode_members, decode_text
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.client_calls import APPROVAL
@@ -40,9 +40,7 @@ def for_service(request: ResponseRequest, here: Sequence[Need]) -> ResponseReque
         name = _name(need, request.choice)
         native = without_secrets(need.native, _SECRET, "server_url")
         specs.append(
-            ToolSpec(
-                name, kind="caller", native=native, native_api=API, is_hosted=True, labels=hosted_labels(need.hosted)
-            )
+            ToolSpec(name, kind="caller", native=native, native_api=API, is_hosted=True, labels=_labels_of(need))
         )
         if native != need.native:
             secrets[name] = need.native
@@ -80,6 +78,17 @@ def _name(need: Need, choice: ToolChoice) -> str:
         return need.called
     name = f"{need.called}/{need.server.label}"
     return next((one for one in choice.names if one.startswith(f"{name}/")), name)
+
+
+def _labels_of(need: Need) -> tuple[str, ...]:
+    """No request gives code a network; a container that was made before may have one. What a server's calls send out, the
+    service asks the client about, where the request says so for all of them."""
+    labels = hosted_labels(need.hosted)
+    if need.server is not None and need.server.always_is_asked:
+        return tuple([label for label in labels if label != EGRESS])
+    if need.name in CODE_TOOLS and read_place(need.native, need.path.removesuffix(".type")).id:
+        return (*labels, EGRESS)
+    return labels
 
 
 def _labels(servers: Sequence[Raw]) -> list[str]:

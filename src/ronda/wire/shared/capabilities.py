@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ronda.core.parts import NULL
 from ronda.core.plan import ToolChoice
-from ronda.core.taint import PRIVATE, UNTRUSTED
+from ronda.core.taint import EGRESS, PRIVATE, UNTRUSTED
 from ronda.errors import BadRequest
 from ronda.wire.shared.code_tools import PYTHON
 from ronda.wire.shared.code_tools import SHELL as SHELL_TOOL
@@ -108,7 +108,7 @@ _READS_PRIVATE: Final[frozenset[Capability | None]] = frozenset({"python", "shel
 def hosted_labels(hosted: HostedTool) -> tuple[str, ...]:
     """Those of what a model's own service runs: as the tools of this server have them that do the same."""
     if hosted.capability in _READS_STRANGERS:
-        return (UNTRUSTED,)
+        return (UNTRUSTED, EGRESS)
     return (PRIVATE,) if hosted.capability in _READS_PRIVATE else ()
 
 

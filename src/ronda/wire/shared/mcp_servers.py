@@ -62,6 +62,11 @@ class NamedServer(Struct, frozen=True, kw_only=True):
     def may_ask(self) -> bool:
         return self.always_asks.names != () or self.never_asks != EVERY
 
+    @property
+    def always_is_asked(self) -> bool:
+        """Whether a person must approve every call, of whatever tool."""
+        return self.always_asks == EVERY or self.never_asks == NO_TOOL
+
     def asks(self, tool: str, *, is_read_only: bool) -> bool:
         """Whether a person must approve a call. What is in neither list does."""
         if self.always_asks.fits(tool, is_read_only=is_read_only):
