@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
 from ronda import Agent, Hooks, ModelFinished, ToolContext, ToolFailed, ToolOutput, resume_agent_async, run_agent_async
 from ronda import tool as make_tool
-from ronda.core.parts import AssistantTurn, Native, Text, user
+from ronda.core.parts import AssistantTurn, Native, Text, ToolTurn, user
 from ronda.core.request import ModelRequest
 from ronda.journal.memory import MemoryJournal
 from ronda.testing import ScriptedModel, calls, says
@@ -145,3 +146,41 @@ async def test_a_hook_may_be_a_plain_function() -> None:
 
     assert (result.tool_calls[0].content, result.tool_calls[0].failed) == ("8", False)
     assert hooks.seen == ["before model", "double", "before model"]
+
+
+class Asks(Hooks):
+    """Asks what it overrides, in methods of one kind."""
+
+    async def before_model(self, request: ModelRequest) -> ModelRequest | None:
+        return await super().before_model(request)
+
+    async def after_model(self, request: ModelRequest, answer: ModelFinished) -> ModelFinished | None:
+        return await super().after_model(request, answer)
+
+    async def before_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any] | None:
+        return await super().before_tool(name, arguments, context) or {"n": arguments["n"] + 1}
+
+    async def after_tool(
+        self, name: str, arguments: dict[str, Any], output: ToolOutput, context: ToolContext
+    ) -> ToolOutput | None:
+        return await super().after_tool(name, arguments, output, context)
+
+
+class AsksPlainly(Hooks):
+    def before_model(self, request: ModelRequest) -> ModelRequest | None:
+        super().before_model(request)
+        return None
+
+    def before_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any] | None:
+        super().before_tool(name, arguments, context)
+        return {"n": arguments["n"] + 1}
+
+    def after_tool(self, name: str, arguments: dict[str, Any], output: ToolOutput, context: ToolContext) -> Any:
+        return super().after_tool(name, arguments, output, context)
+
+
+@pytest.mark.parametrize("hooks", [Asks(), AsksPlainly()], ids=["async", "plain"])
+async def test_a_hook_may_call_the_method_that_it_overrides(hooks: Hooks) -> None:
+    agent = Agent(ScriptedModel(calls("double", n=2), says("done")), tools=[double])
+    result = await run_agent_async(agent, "go", extensions=[hooks])
+    assert [one.content for turn in result.messages if isinstance(turn, ToolTurn) for one in turn.results] == ["6"]

@@ -11,9 +11,9 @@ Hooks are an extension (`host.extension`), so that the runs which a run starts h
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Generator
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -27,31 +27,33 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-Changed: TypeAlias = T | Awaitable[T | None] | None  # what a plain method returns, or an async one
+# What `await super().…` gives is T or None. A method may be plain as well: `Any` is what lets a type checker take one, and so it
+# does not check what a plain method returns. (A union of both kinds could not be awaited, and one kind alone not be overridden.)
+Changed: TypeAlias = Awaitable[T | None] | Any
 
 
 class Hooks:
     """Override what you need, with `async def` or a plain `def`. Each method returns what is used from there on, or None to
-    leave it as it is."""
+    leave it as it is. The methods here change nothing: `await super().before_tool(…)` gives None."""
 
     def before_model(self, request: ModelRequest) -> Changed[ModelRequest]:
         """Before each attempt to get an answer. What you return is sent; the conversation of the run stays as it is."""
-        return None
+        return _UNCHANGED
 
     def after_model(self, request: ModelRequest, answer: ModelFinished) -> Changed[ModelFinished]:
         """With an answer that is complete. What you return becomes part of the conversation; a stream has shown the old one."""
-        return None
+        return _UNCHANGED
 
     def before_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Changed[dict[str, Any]]:
         """Before a call that was checked, and approved where that was needed. Raise `ToolFailed("…")` to refuse it: the model
         reads your words."""
-        return None
+        return _UNCHANGED
 
     def after_tool(
         self, name: str, arguments: dict[str, Any], output: ToolOutput, context: ToolContext
     ) -> Changed[ToolOutput]:
         """With what a tool gave. Not asked about one that raised."""
-        return None
+        return _UNCHANGED
 
     # ---- as an extension ---------------------------------------------------------------------------------------------
 
@@ -65,8 +67,20 @@ class Hooks:
         return None
 
 
+class _Unchanged:
+    """None, to be awaited or not: a coroutine that a plain method drops would be warned about."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
+
+
+_UNCHANGED: Final = _Unchanged()
+
+
 async def _answer(returned: Changed[T]) -> T | None:
-    return await returned if isawaitable(returned) else returned
+    found: T | None = await returned if isawaitable(returned) else returned
+    return found
 
 
 class _HookedProvider:
@@ -79,11 +93,11 @@ class _HookedProvider:
         return capabilities_of(self._provider)
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
-        changed = await _answer(self._hooks.before_model(request))
+        changed: ModelRequest | None = await _answer(self._hooks.before_model(request))
         if changed is not None and changed is not request:
             request = replace(changed, scratch={}, is_heavy=None)  # what was written for the old one does not hold
         answer = await self._provider.call(request, show)
-        found = await _answer(self._hooks.after_model(request, answer))
+        found: ModelFinished | None = await _answer(self._hooks.after_model(request, answer))
         if found is None or found.turn == answer.turn:
             return answer if found is None else found
         # The upstream's own JSON would be sent back to it in the place of the new turn.
@@ -98,10 +112,10 @@ class _HookedTool:
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         name = self.spec.name
-        changed = await _answer(self._hooks.before_tool(name, arguments, context))
+        changed: dict[str, Any] | None = await _answer(self._hooks.before_tool(name, arguments, context))
         arguments = arguments if changed is None else changed
         output = await self._tool.run(arguments, context)
         if output.questions:  # an agent that waits for people: it has given nothing yet
             return output
-        found = await _answer(self._hooks.after_tool(name, arguments, output, context))
+        found: ToolOutput | None = await _answer(self._hooks.after_tool(name, arguments, output, context))
         return output if found is None else found
