@@ -36,6 +36,14 @@ async def test_the_table_shows_what_repeated_cases_came_to(tmp_path: Path) -> No
     assert (rows["a"], rows["b"], rows["pass@3"], rows["pass^3"]) == ("3/3", "0/3", "50%", "50%")
 
 
+async def test_tries_with_an_error_are_no_part_of_pass_at_k_and_the_table_says_so(tmp_path: Path) -> None:
+    broken = case("c", expect="22") | {"script": [{"error": "gone", "status": 404}]}
+    report = await run(suite_of(tmp_path, [case("a", expect="22"), case("b", expect="cold"), broken]), repeat=3)
+
+    rows = {line.split("  ")[0]: line.split()[-1] for line in write_table(report).splitlines() if line}
+    assert (rows["passed"], rows["errors (not in pass@k)"], rows["pass@3"]) == ("3/9", "3", "50%")
+
+
 async def test_a_seed_is_shown_where_a_model_was_given_one(tmp_path: Path) -> None:
     model = {"id": "script", "options": {"seed": 7}}
     report = await run(suite_of(tmp_path, [case(expect="22")], models=["script", {**model, "label": "seeded"}]))

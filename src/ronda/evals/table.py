@@ -82,6 +82,9 @@ def _cell(attempts: Sequence[AttemptResult]) -> str:
 def _figures(report: EvalReport) -> list[tuple[str, _Figure]]:
     most = max((max(one.pass_at, default=0) for one in report.variants), default=0)
     found: list[tuple[str, _Figure]] = [("passed", lambda one: f"{one.passed}/{one.attempts}")]
+    if any(one.errors for one in report.variants):
+        label = "errors (not in pass@k)" if most > 1 else "errors"
+        found.append((label, lambda one: str(one.errors)))
     if most > 1:
         found += [
             ("pass@1", lambda one: _share(one.pass_at.get(1))),
