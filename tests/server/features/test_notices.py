@@ -199,6 +199,16 @@ async def test_what_is_never_taken_is_given_up(door: Door) -> None:
     assert (given_up["next_try_at"], given_up["tries"]) == (None, len(WAITS) + 1)
 
 
+async def test_what_an_address_says_is_gone_is_given_up_at_once(door: Door) -> None:
+    async with Upstream(answers(b"{}", 410)) as hook, sending(door, ScriptedModel(says("Hi."))) as sender:
+        await sender.subscribe(hook)
+        await sender.ask()
+        await sender.deliver()
+        [given_up] = (await sender.call("GET"))[1]["data"][0]["undelivered"]
+
+    assert (given_up["next_try_at"], given_up["tries"], given_up["problem"]) == (None, 1, "HTTP 410")
+
+
 async def test_a_budget_tells_its_owner(door: Door) -> None:
     async with Upstream(TAKEN) as hook, sending(door, ScriptedModel()) as sender:
         await sender.subscribe(hook, "budget.warning")

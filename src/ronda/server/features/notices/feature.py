@@ -63,6 +63,7 @@ _MAX_TOLD: Final = 10_000  # budgets that are remembered; beyond them a notice m
 _AT_ONCE: Final = 100
 _OF_OWNER: Final = 10
 _OF_ADDRESS: Final = 2
+_GONE: Final = "HTTP 410"  # Standard Webhooks: the address wants no more of it
 _SECONDS: Final = 15.0  # that an address may take: as standardwebhooks.com recommends
 _LOOK_SECONDS: Final = 1.0
 _KEPT_SECONDS: Final = 7 * 86400.0  # of what was given up
@@ -248,7 +249,7 @@ class Notices(Feature):
             if problem is None:
                 await self._rows.delivered(due.id)
             else:
-                wait = WAITS[due.tries] if due.tries < len(WAITS) else None
+                wait = WAITS[due.tries] if due.tries < len(WAITS) and problem != _GONE else None
                 await self._rows.failed(due.id, problem, None if wait is None else self._clock() + wait)
         finally:
             self._sending.discard(due.id)
