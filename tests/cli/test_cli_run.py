@@ -161,12 +161,13 @@ def test_a_stream_prints_the_answer_as_it_comes_and_tools_beside_it(
     ]
 
 
+@pytest.mark.parametrize("prompt", [[], ["-"]], ids=["left out", "-"])
 def test_the_prompt_may_come_from_standard_input(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prompt: list[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("where?\n"))
 
-    assert shown(capsys, "run", "--model", script(tmp_path, "There."))[:2] == (0, "There.\n")
+    assert shown(capsys, "run", *prompt, "--model", script(tmp_path, "There."))[:2] == (0, "There.\n")
 
 
 def test_a_file_that_is_piped_in_is_asked_with_the_prompt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,10 +179,17 @@ def test_a_file_that_is_piped_in_is_asked_with_the_prompt(tmp_path: Path, capsys
         with report.open("rb") as file:
             redirected = subprocess.run(command, stdin=file, capture_output=True, timeout=TIMEOUT, check=False)
         nothing = subprocess.run(command, input=b"", capture_output=True, timeout=TIMEOUT, check=False)
+        command[4] = "-"
+        alone = subprocess.run(command, input=report.read_bytes(), capture_output=True, timeout=TIMEOUT, check=False)
 
-    assert [done.stdout for done in (piped, redirected, nothing)] == [b"Yes.\n"] * 3
+    assert [done.stdout for done in (piped, redirected, nothing, alone)] == [b"Yes.\n"] * 4
     both = "Sum this up\n\nSales were up by a third.\n"
-    assert [body["messages"][-1]["content"] for body in bodies] == [both, both, "Sum this up"]
+    assert [body["messages"][-1]["content"] for body in bodies] == [
+        both,
+        both,
+        "Sum this up",
+        "Sales were up by a third.\n",
+    ]
 
 
 def test_standard_input_that_is_nothing_to_read_is_left_alone(

@@ -122,7 +122,7 @@ def add_run_flags(flags: Flags) -> None:
     _add_inputs(flags)
     flags.positional(
         "prompt",
-        "what to ask, or a prompty file to run; text that is piped in is asked with it, or alone",
+        "what to ask, or a prompty file to run; text that is piped in is asked with it, or alone, also for '-'",
         nargs="?",
         metavar="PROMPT|FILE.prompty",
     )

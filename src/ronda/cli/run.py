@@ -139,6 +139,8 @@ async def _run_with(
 
 def _prompt(prompt: str | None) -> str:
     """What is asked, with what stands on standard input below it: `cat report.txt | ronda run "Sum this up"`."""
+    if prompt == "-":  # as many commands have it
+        prompt = None
     text = prompt
     if text is None:
         if sys.stdin.isatty():
