@@ -21,7 +21,6 @@ from msgspec.structs import replace
 
 from ronda._extras import check_extra
 from ronda.agent.blocking import wait_for
-from ronda.agent.loop_thread import LoopThread
 from ronda.agent.value import missing_key, where_is
 from ronda.core.limits import RESULT_CHARS, RETRY, Retry, Timeouts
 from ronda.drive import Provider, Tool
@@ -32,6 +31,7 @@ from ronda.mistralrs.runner.approvals import deciding, find_approve
 from ronda.mistralrs.runner.code_settings import CodeExecutionConfig, ShellConfig, code_settings
 from ronda.mistralrs.runner.door import collect
 from ronda.mistralrs.runner.files import File, FileOrigin
+from ronda.mistralrs.runner.loop_thread import LoopThread
 from ronda.mistralrs.runner.request import ChatCompletionRequest, write_request
 from ronda.mistralrs.runner.response import ChatCompletionResponse
 from ronda.mistralrs.runner.stream import ChatCompletionStream
