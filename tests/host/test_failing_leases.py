@@ -12,7 +12,8 @@ from ronda.host.sessions import SessionHost, Visit
 from ronda.store import StoreError
 from ronda.store.claims import MemoryClaims
 from ronda.store.memory import MemoryCatalog
-from ronda.store.sessions import Lease, LeaseAnswer, Sessions
+from ronda.store.sessions import Sessions
+from ronda.store.values.sessions import Lease, LeaseAnswer
 from ronda.wire.shared.door_request import SessionWish
 
 

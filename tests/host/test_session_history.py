@@ -9,7 +9,7 @@ from ronda.core.parts import AssistantTurn, KnownTurns, SystemTurn, Text, ToolCa
 from ronda.core.sizes import LARGE, turns_size
 from ronda.core.transcript import repair
 from ronda.host.history import History, history_of, new_node
-from ronda.store.sessions import NodeRow
+from ronda.store.values.sessions import NodeRow
 
 CALL = AssistantTurn((ToolCall("c", "look", "{}"),), "tool_calls")
 RESULT = ToolTurn((ToolResult("c", "seen"),))

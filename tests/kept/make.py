@@ -61,8 +61,8 @@ from ronda.store.postgres import Database
 from ronda.store.postgres_catalog import PostgresCatalog
 from ronda.store.postgres_presence import PostgresPresence
 from ronda.store.queue import QueuedRun
-from ronda.store.sessions import Bounds, Lease, NewNode
 from ronda.store.sqlite_catalog import SqliteCatalog
+from ronda.store.values.sessions import Bounds, Lease, NewNode
 from ronda.testing.facts import every_fact, start
 
 KEPT: Final = Path(__file__).parent

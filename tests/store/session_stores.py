@@ -9,14 +9,7 @@ from tests.store.catalogs import Contract
 
 from ronda.store.approvals import LIFETIME
 from ronda.store.marks import LIFETIME as MARKS_LIFETIME
-from ronda.store.sessions import (
-    ROOT,
-    Bounds,
-    Lease,
-    LeaseAnswer,
-    NewNode,
-    SessionRow,
-)
+from ronda.store.values.sessions import ROOT, Bounds, Lease, LeaseAnswer, NewNode, SessionRow
 
 
 def node(parent: int, upto: int, text: bytes = b"[1,2]", run: str = "", count: int = 2) -> NewNode:

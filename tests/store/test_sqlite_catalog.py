@@ -21,8 +21,8 @@ from ronda.store.catalog import Catalog
 from ronda.store.claims import hold_claim
 from ronda.store.conversations import RunRow
 from ronda.store.keys import new_key
-from ronda.store.sessions import NewNode
 from ronda.store.sqlite_catalog import SqliteCatalog
+from ronda.store.values.sessions import NewNode
 from ronda.store.versions import pack_version
 
 

@@ -21,7 +21,7 @@ from ronda.cli.sessions import check_session_name
 from ronda.drive import Tool
 from ronda.errors import BadConfig, BadRequest, NotFound
 from ronda.host import session_documents
-from ronda.store.sessions import SessionRow
+from ronda.store.values.sessions import SessionRow
 
 if TYPE_CHECKING:
     from ronda.cli.chat import Chat

@@ -15,7 +15,7 @@ from ronda.core.parts import AssistantTurn, KnownTurns, SystemTurn, Text, ToolTu
 from ronda.core.sizes import LARGE, turns_size
 from ronda.core.taint import CLEAN, marks_in
 from ronda.core.transcript import repair, whole_results
-from ronda.store.sessions import ROOT, NewNode, NodeRow
+from ronda.store.values.sessions import ROOT, NewNode, NodeRow
 
 if TYPE_CHECKING:
     from ronda.core.run import Run

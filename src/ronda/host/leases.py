@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from ronda.errors import BadRequest
 from ronda.host.supervisor import FIRST_PAUSE, LONGEST_PAUSE, Sleep, Supervisor, problem_with, report
 from ronda.store import StoreError
-from ronda.store.sessions import Lease, SessionRow
 from ronda.store.sessions import Sessions as SessionStore
+from ronda.store.values.sessions import Lease, SessionRow
 from ronda.wire.shared.door_request import OnBusy
 
 if TYPE_CHECKING:

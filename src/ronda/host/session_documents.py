@@ -19,7 +19,7 @@ from ronda.errors import BadRequest, NotFound
 from ronda.host.history import History, new_node
 from ronda.host.leases import Key
 from ronda.host.sessions import MADE_NAME, SessionHost
-from ronda.store.sessions import NO_LABELS, ROOT, NodeRow, SessionRow
+from ronda.store.values.sessions import NO_LABELS, ROOT, NodeRow, SessionRow
 from ronda.wire.codec.json import encode
 from ronda.wire.own.sessions import Labels, SessionDocument, SessionFile, write_document
 from ronda.wire.shared.door_request import OnBusy

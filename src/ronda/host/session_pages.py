@@ -19,7 +19,7 @@ from ronda.host.history import history_of
 from ronda.host.leases import Key
 from ronda.host.session_documents import branch_number, branches_of, find, no_branch, summary_of
 from ronda.host.sessions import SessionHost
-from ronda.store.sessions import NodeRow
+from ronda.store.values.sessions import NodeRow
 from ronda.wire.own.sessions import write_messages
 
 ReadRun = Callable[[str], Awaitable[list[Event]]]

@@ -36,8 +36,8 @@ from ronda.host.history import (
 from ronda.host.leases import Hold, Key, Leases
 from ronda.host.supervisor import Sleep
 from ronda.journal.tally import first_words
-from ronda.store.sessions import NO_BOUNDS, NO_LABELS, ROOT, Bounds, SessionRow
 from ronda.store.sessions import Sessions as SessionStore
+from ronda.store.values.sessions import NO_BOUNDS, NO_LABELS, ROOT, Bounds, SessionRow
 from ronda.wire.codec.json import encode
 from ronda.wire.own.sessions import Labels
 from ronda.wire.shared.door_request import SessionWish

@@ -60,7 +60,7 @@ from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 from ronda.store.memory import MemoryCatalog
 from ronda.store.reserve import Reserve
-from ronda.store.sessions import Bounds
+from ronda.store.values.sessions import Bounds
 from ronda.wire.shared.capabilities import Capability
 from ronda.wire.shared.door_request import DoorRequest
 

@@ -2,6 +2,7 @@
 
 catalog         all that clients and operators made: agents, conversations, files, skills, keys, secrets, claims, the queue
 agents …        what of each is kept, and how it is asked for. What it means is not known here
+values          what stores keep and return, for modules that ask no database
 sql             what a store asks of a database
 memory          tables that are forgotten with their process
 sqlite_…        a file, which the processes of one machine may share

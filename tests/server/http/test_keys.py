@@ -29,8 +29,8 @@ from ronda.server.http.routing import WEBSOCKET, Route
 from ronda.store import StoreError
 from ronda.store.keys import KeyRow, hash_key, new_key
 from ronda.store.memory import MemoryCatalog
-from ronda.store.sessions import NewNode
 from ronda.store.sql import Sql
+from ronda.store.values.sessions import NewNode
 from ronda.testing import ScriptedModel, says
 
 ROWS: Final = [row for feature in server_with_everything().features.all for row in feature.routes()]

@@ -25,8 +25,9 @@ from ronda.server.app import create_app
 from ronda.store import StoreError
 from ronda.store.claims import FileClaims, MemoryClaims
 from ronda.store.memory import MemoryCatalog
-from ronda.store.sessions import Lease, Sessions
+from ronda.store.sessions import Sessions
 from ronda.store.sqlite_catalog import SqliteCatalog
+from ronda.store.values.sessions import Lease
 from ronda.testing import ScriptedModel, calls
 from ronda.wire.shared.door_request import SessionWish
 

@@ -44,7 +44,8 @@ from ronda.store.approvals import ApprovedTools
 from ronda.store.claims import Claims
 from ronda.store.memory import MemoryCatalog
 from ronda.store.queue import Queue
-from ronda.store.sessions import NO_BOUNDS, Bounds, Sessions
+from ronda.store.sessions import Sessions
+from ronda.store.values.sessions import NO_BOUNDS, Bounds
 from ronda.wire.openai_responses.client_calls import APPROVAL_ID
 from ronda.wire.shared.call_ids import handed_out
 

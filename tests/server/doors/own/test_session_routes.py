@@ -16,7 +16,7 @@ from tests.interaction.upstreams import Upstream
 from tests.server.session_doors import looks, told, weather
 
 from ronda.store.memory import MemoryCatalog
-from ronda.store.sessions import NewNode
+from ronda.store.values.sessions import NewNode
 from ronda.testing import ScriptedModel
 
 

@@ -22,7 +22,7 @@ from ronda.server.services.run_states import queued_runs
 from ronda.server.services.runs import Runs
 from ronda.server.services.whole_sessions import WholeSessions
 from ronda.store.catalog import Catalog
-from ronda.store.sessions import Cursor, SessionPage, SessionRow
+from ronda.store.values.sessions import Cursor, SessionPage, SessionRow
 from ronda.wire.codec.json import decode_or, encode
 from ronda.wire.own.session_fields import LONGEST_NAME, is_name
 from ronda.wire.own.sessions import Labels, read_document, read_labels

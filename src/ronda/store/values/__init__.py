@@ -1,0 +1,1 @@
+"""What stores keep and return, as values: for modules that read or make them, and ask no database."""
