@@ -32,7 +32,7 @@ from ronda.errors import ToolFailed
 from ronda.providers import Where, open_provider
 from ronda.server.features.budgets.settings import BudgetLimit, BudgetOptions
 from ronda.server.services.models import Target
-from ronda.store.scopes import Scopes
+from ronda.store.values.scopes import Scopes
 from ronda.testing import Call, Line, calls, says
 from ronda.tools.function import as_tool
 from ronda.tools.mcp.config import McpServer

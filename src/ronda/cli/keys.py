@@ -14,7 +14,7 @@ from ronda.errors import BadConfig, BadRequest
 from ronda.store.audit import Act
 from ronda.store.catalog import Catalog
 from ronda.store.keys import MAX_OWNER, KeyRow, Keys, new_key
-from ronda.store.scopes import check_scopes
+from ronda.store.values.scopes import check_scopes
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _MAX_DAYS = 3650  # ten years: a key that is to last longer needs no end

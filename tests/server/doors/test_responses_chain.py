@@ -35,8 +35,8 @@ from ronda.journal.memory import MemoryJournal
 from ronda.journal.sqlite import SqliteJournal
 from ronda.providers.script import Call, Line, ScriptedModel, calls, says
 from ronda.server.services.models import Target
-from ronda.store.scopes import Scopes
 from ronda.store.sqlite_catalog import SqliteCatalog
+from ronda.store.values.scopes import Scopes
 
 PICK = function("pick", color="string")
 

@@ -22,7 +22,7 @@ from ronda.errors import BadRequest
 from ronda.server.http.auth import KeyAuth
 from ronda.store.keys import new_key
 from ronda.store.memory import MemoryCatalog
-from ronda.store.scopes import check_scopes, scopes_of
+from ronda.store.values.scopes import check_scopes, scopes_of
 from ronda.testing import ScriptedModel, calls, says
 
 GO: Json = {"model": "default", "messages": [{"role": "user", "content": "go"}]}

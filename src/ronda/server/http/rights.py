@@ -15,7 +15,7 @@ from ronda.core.events import RunStarted
 from ronda.errors import BadRequest
 from ronda.server.http.incoming import Incoming
 from ronda.server.http.routing import Route
-from ronda.store.scopes import Right, Scopes, scopes_of
+from ronda.store.values.scopes import Right, Scopes, scopes_of
 
 # The scopes of the key; None: it has none, and may do what every key may.
 RIGHTS: ContextVar[frozenset[str] | None] = ContextVar("ronda_rights", default=None)

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from ronda.server.http.failure import ErrorWriter
 from ronda.server.http.incoming import NO_PLACES, Incoming
-from ronda.store.scopes import Right
+from ronda.store.values.scopes import Right
 from ronda.wire.shared.capabilities import Capability
 from ronda.wire.shared.failures import Failure
 

@@ -7,7 +7,7 @@ import time
 from ronda.server.http.incoming import Incoming
 from ronda.server.http.rights import check_right
 from ronda.store.audit import Act, Audit
-from ronda.store.scopes import Right
+from ronda.store.values.scopes import Right
 
 
 def owner_for(request: Incoming, right: Right) -> str:

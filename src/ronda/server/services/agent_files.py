@@ -40,7 +40,7 @@ from ronda.providers.http.transport import Transport
 from ronda.server.http.failure import without_paths
 from ronda.server.services.models import Target, TargetOpening
 from ronda.server.services.toolbox import Toolbox
-from ronda.store.scopes import Scopes
+from ronda.store.values.scopes import Scopes
 from ronda.trace.spans import Tracer
 
 ENDING = ".prompty"

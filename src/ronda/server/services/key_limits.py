@@ -10,7 +10,7 @@ from typing import Final
 from ronda.core.found_tools import FIND_TOOLS
 from ronda.core.plan import PermissionRule
 from ronda.server.services.toolbox import Offer
-from ronda.store.scopes import NOTHING, Scopes
+from ronda.store.values.scopes import NOTHING, Scopes
 from ronda.wire.shared.code_tools import READ_FILE
 
 # Of the server's own working: they reach nothing that the run has not.

@@ -22,7 +22,7 @@ from ronda.errors import BadRequest, NotFound, quote_names
 from ronda.providers import split_spec
 from ronda.providers.output_limits import largest_limit, limited
 from ronda.server.http.rights import RIGHTS, Forbidden, current_scopes
-from ronda.store.scopes import Scopes
+from ronda.store.values.scopes import Scopes
 from ronda.wire.shared.capabilities import Need
 
 # A note on the CancelledError of a model call that was still waiting for its place upstream: nothing of it was sent.

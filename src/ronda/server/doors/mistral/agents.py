@@ -23,7 +23,7 @@ from ronda.server.services.models import Models, Target, not_redeclared
 from ronda.server.services.runs import new_id
 from ronda.server.services.toolbox import Toolbox
 from ronda.store.agents import AgentRow, Agents, AliasRow
-from ronda.store.scopes import Scopes
+from ronda.store.values.scopes import Scopes
 from ronda.wire.codec.json import encode
 from ronda.wire.mistral.agents import AgentBody, keep, read_create, read_stored, read_update, when, write_agent
 from ronda.wire.mistral.declarations import raws

@@ -16,7 +16,7 @@ from ronda.server.http.incoming import Incoming, Json
 from ronda.server.http.rights import current_scopes
 from ronda.server.services.models import Models
 from ronda.server.services.toolbox import Toolbox, server_of
-from ronda.store.scopes import Scopes
+from ronda.store.values.scopes import Scopes
 from ronda.wire.codec.json import encode
 from ronda.wire.resources.files import FileShape, shape_of
 from ronda.wire.resources.model_list import model_list, model_object

@@ -23,7 +23,7 @@ from ronda.server.http.operations import Named, Operation
 from ronda.server.http.routing import Dialect, Route
 from ronda.server.services.acting import note_act
 from ronda.store.keys import KeyRow, check_owner, new_key
-from ronda.store.scopes import check_scopes
+from ronda.store.values.scopes import check_scopes
 from ronda.wire.codec.json import UNREADABLE, encode
 
 MAX_BODY: Final = 65_536  # bytes: a hundred scopes of the longest kind

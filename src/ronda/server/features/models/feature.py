@@ -21,7 +21,7 @@ from ronda.server.features.models.settings import ModelSettings, NamedModel
 from ronda.server.features.models.upstreams import RENEWED, TABLES, LimitedModel, UpstreamRows, Upstreams
 from ronda.server.features.prices.settings import PriceSettings
 from ronda.server.services.models import CoolingModels, Source, Target, examine_model
-from ronda.store.scopes import Scopes
+from ronda.store.values.scopes import Scopes
 
 DEFAULT = "default"
 

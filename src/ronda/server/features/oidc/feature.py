@@ -38,7 +38,7 @@ from ronda.server.services.attempts import Attempts
 from ronda.server.services.sign_ins import LIFETIME, LoginWay, SignIns
 from ronda.store.keys import check_owner
 from ronda.store.owners import OwnerRows
-from ronda.store.scopes import check_scopes
+from ronda.store.values.scopes import check_scopes
 
 CALLBACK: Final = "/v1/oidc/callback"
 _FLOW_SECONDS: Final = 600.0  # in which a person finds the password and the second factor
