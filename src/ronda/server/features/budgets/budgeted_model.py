@@ -22,7 +22,7 @@ from ronda.drive import Capabilities, Provider, Show, capabilities_of
 from ronda.errors import BadRequest
 from ronda.providers.output_limits import largest_limit, limited, max_output
 from ronda.providers.prices import ways_to_a_price
-from ronda.server.features.budgets.ledger import Account, Amounts, Ledger, Standing
+from ronda.server.features.budgets.ledger import Account, Amounts, Ledger, Standing, Verdict
 from ronda.server.features.budgets.settings import Unit
 from ronda.server.services.models import NEVER_SENT
 from ronda.wire.anthropic.counting import BYTES_A_TOKEN, estimate
@@ -67,28 +67,14 @@ class BudgetedModel:
         self.capabilities: Capabilities = capabilities_of(provider)
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
-        run_id = self._run.id
         if not self._has_begun:
             self._has_begun = True
             if self._run.round > 1 or request.attempt > 1 or self._run.start.outlives:  # it may have been driven before
-                await self._ledger.close(run_id, is_over=False)
+                await self._ledger.close(self._run.id, is_over=False)
         self._calls += 1
         call_name = f"{request.round}.{request.attempt}.{self._calls}"
         expected = Usage(estimate(request.turns, request.tools), max_output(self._provider, request.options))
-        wanted = Amounts(self._cost(expected), expected.total, 1)
-        await self._refuse_unknown(expected)
-        keeps_last = self._run.runs_tools and bool(self._own_tools) and not self._run.start.call
-        verdict = await self._ledger.reserve(
-            run_id,
-            call_name,
-            self._accounts,
-            wanted,
-            keeps_last=keeps_last,
-            room_for=lambda left: self._room(left, expected),
-        )
-        if verdict.refused_by is not None:
-            self._tell_exhausted(verdict.refused_by)
-            raise BudgetExceeded(_refusal(verdict.refused_by, wanted))
+        verdict = await self._reserve(call_name, expected)
         if verdict.is_last:
             request = replace(request, choice=NONE, options=_at_most(request.options, verdict.room))
         shown = _Shown(show) if request.stream else None
@@ -98,10 +84,7 @@ class BudgetedModel:
             used = _used_by_then(error, expected, shown)
             await asyncio.shield(self._later(self._settle(call_name, used, 0)))
             raise
-        usage = finished.usage
-        if not usage.total:  # the provider does not say: then it is what it seems to be
-            text = sum([len(part.text) for part in finished.turn.parts if isinstance(part, Text)])
-            usage = Usage(expected.input, text // BYTES_A_TOKEN + 1, cost=usage.cost)
+        usage = _used_by_answer(finished, expected)
         if verdict.is_last:
             finished = _without_calls(finished)
         tool_calls = sum([call.name in self._own_tools for call in finished.turn.calls])
@@ -111,6 +94,24 @@ class BudgetedModel:
             self._tell_exhausted(standing)
             warnings = (*warnings, f"{_why_last(standing)}; this is the last answer, with tools off")
         return replace(finished, budget=None if standing is None else standing.budget, warnings=warnings)
+
+    async def _reserve(self, call_name: str, expected: Usage) -> Verdict:
+        """Sets aside what the call is expected to take. Raises BudgetExceeded where there is no room for it."""
+        wanted = Amounts(self._cost(expected), expected.total, 1)
+        await self._refuse_unknown(expected)
+        keeps_last = self._run.runs_tools and bool(self._own_tools) and not self._run.start.call
+        verdict = await self._ledger.reserve(
+            self._run.id,
+            call_name,
+            self._accounts,
+            wanted,
+            keeps_last=keeps_last,
+            room_for=lambda left: self._room(left, expected),
+        )
+        if verdict.refused_by is not None:
+            self._tell_exhausted(verdict.refused_by)
+            raise BudgetExceeded(_refusal(verdict.refused_by, wanted))
+        return verdict
 
     async def _refuse_unknown(self, expected: Usage) -> None:
         able = self.capabilities.cost
@@ -166,6 +167,15 @@ class _Shown:
             elif isinstance(one, CallDelta):
                 self.chars += len(one.arguments)
         return self._show(previews)
+
+
+def _used_by_answer(finished: ModelFinished, expected: Usage) -> Usage:
+    usage = finished.usage
+    if usage.total:
+        return usage
+    # The provider does not say: then it is what it seems to be.
+    text = sum([len(part.text) for part in finished.turn.parts if isinstance(part, Text)])
+    return Usage(expected.input, text // BYTES_A_TOKEN + 1, cost=usage.cost)
 
 
 def _used_by_then(error: BaseException, reserved: Usage, shown: _Shown | None) -> Usage | None:
