@@ -59,7 +59,7 @@ class Incoming:
         self.places = places
         self.owner = owner
         self.key = ""  # the id of the API key that it came with; "": it came with none
-        self.rights: frozenset[str] | None = None  # that key's scopes (`store.scopes`); None: it has none
+        self.rights: frozenset[str] | None = None  # that key's scopes (`store.values.scopes`); None: it has none
         self.signed_in_by = ""  # the feature that knows whose it is; "": the server's own keys
         self.route: Route | None = None  # the row of the table of addresses that answers it
         self.is_letter = False  # another process has asked, which drives no run that this one does not
