@@ -69,11 +69,13 @@ class Tried(Struct, frozen=True):
 
 # ---- which mistakes there are -----------------------------------------------------------------------------------------
 
-_COMPARED: Final[dict[type[ast.cmpop], str]] = {
-    ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
-    ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
+_COMPARED: Final[dict[type[ast.cmpop], ast.cmpop]] = {
+    ast.Lt: ast.LtE(), ast.LtE: ast.Lt(), ast.Gt: ast.GtE(), ast.GtE: ast.Gt(), ast.Eq: ast.NotEq(), ast.NotEq: ast.Eq(),
+    ast.Is: ast.IsNot(), ast.IsNot: ast.Is(), ast.In: ast.NotIn(), ast.NotIn: ast.In(),
 }  # fmt: skip
-_COMPUTED: Final[dict[type[ast.operator], str]] = {ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.FloorDiv: "*"}
+_COMPUTED: Final[dict[type[ast.operator], ast.operator]] = {
+    ast.Add: ast.Sub(), ast.Sub: ast.Add(), ast.Mult: ast.Add(), ast.FloorDiv: ast.Mult()
+}  # fmt: skip
 
 
 def mutants_of(path: str, text: str) -> list[Mutant]:
@@ -100,14 +102,14 @@ def _mistakes(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
     for node in _running(tree):
         match node:
             case ast.Compare(ops=[operator]) if (other := _COMPARED.get(type(operator))) is not None:
-                yield node, f"({ast.unparse(node.left)} {other} {ast.unparse(node.comparators[0])})"
+                yield node, f"({ast.unparse(ast.Compare(node.left, [other], node.comparators))})"
             case ast.BoolOp(values=values):
                 word = " or " if isinstance(node.op, ast.And) else " and "
                 yield node, f"({word.join(f'({ast.unparse(one)})' for one in values)})"
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 yield node, f"bool({ast.unparse(operand)})"
             case ast.BinOp(op=op) if (sign := _COMPUTED.get(type(op))) is not None and not _is_text(node):
-                yield node, f"({ast.unparse(node.left)} {sign} {ast.unparse(node.right)})"
+                yield node, f"({ast.unparse(ast.BinOp(node.left, sign, node.right))})"
             case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) if isinstance(
                 test, ast.Name | ast.Attribute | ast.Call
             ):

@@ -51,6 +51,12 @@ def test_a_mutant_is_one_mistake_in_code_that_runs() -> None:
     }
 
 
+def test_what_a_mistake_is_made_of_keeps_its_parentheses() -> None:
+    found = {one.instead for one in mutants_of("limits.py", "at = at + (not ends) * (first - 1)\n")}
+
+    assert {"(at - (not ends) * (first - 1))", "((not ends) + (first - 1))"} <= found
+
+
 def test_every_mutant_of_ours_is_python_and_another_program() -> None:
     chosen = choose(ROOT / SOURCE, seed=7, count=300)
 
