@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
-from ronda._extras import check_extra
+from ronda._extras import check_extra, has_extra
 from ronda.core.run import Run
 from ronda.drive import Provider, Tool
 from ronda.host.extension import Tap
@@ -37,7 +37,7 @@ class Traces(Feature):
         options = settings.part(TracesSettings)
         if options.otel_content and not options.otel:
             yield Finding("--otel-content says what traces have in them, and there are none without --otel")
-        if options.otel:
+        if options.otel and has_extra("otel"):  # without it there is no server; that says so
             from ronda.trace.collector import problems_with_exporters
 
             yield from map(Finding, problems_with_exporters())
