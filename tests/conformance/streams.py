@@ -32,7 +32,7 @@ CRLF: Final[Mapping[str, bytes]] = MappingProxyType({"with CRLF": b"\r\n"})
 
 
 class Outcome(Struct):
-    """What came of reading a stream in some way: the previews and the end of each choice, or the error."""
+    """The result of reading a stream in some way: the previews and the end of each choice, or the error."""
 
     previews: list[list[Preview]]
     finished: list[ModelFinished] | None

@@ -86,14 +86,14 @@ class RoundsDoor:
         start = events[0]
         assert type(start) is RunStarted
         number = int(text)
-        models = {model: await self._asked(start, events, model) for model in models_of(events, number)}
+        models = {model: await self._asked_model(start, events, model) for model in models_of(events, number)}
 
         def describe() -> bytes:
             return encode(describe_round(events, number, models, placeholders=self._placeholders()))
 
         return Json(await aside(describe))
 
-    async def _asked(self, start: RunStarted, events: list[Event], spec: str) -> AskedModel:
+    async def _asked_model(self, start: RunStarted, events: list[Event], spec: str) -> AskedModel:
         """Who was asked, and whether that is certain: the server may have another model by now."""
         from ronda.agent.sent import AskedModel
 
